@@ -19,9 +19,9 @@ say() { echo "setup_venv: $*" >&2; }
 
 find_python() {
     local candidate
-    for candidate in ${TARNDB_PYTHON:-} python3.11 python3.12 python3.10 python3; do
+    for candidate in ${TARNDB_PYTHON:-} python3.11 python3.12 python3.13 python3; do
         if command -v "$candidate" >/dev/null 2>&1 \
-            && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 9))' >/dev/null 2>&1; then
+            && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
             echo "$candidate"
             return
         fi
@@ -32,7 +32,7 @@ find_python() {
         echo python3
         return
     fi
-    say "python 3.9 or newer is needed and was not found"
+    say "python 3.11 or newer is needed and was not found"
     exit 1
 }
 

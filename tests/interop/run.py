@@ -17,6 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import tally  # noqa: E402
 
 
 def discover(words):
@@ -52,8 +53,7 @@ def run_one(name, function):
 
 def main():
     outcomes = [run_one(name, function) for name, function in discover(sys.argv[1:])]
-    print(f"{outcomes.count(True)} passed, {outcomes.count(False)} failed", flush=True)
-    return 1 if False in outcomes or not outcomes else 0
+    return tally.report("interop", outcomes.count(True), outcomes.count(False) + (not outcomes))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The long forms of the kill, concurrency, memory and speed tests; prints the figures.
+#
+# usage: scripts/soak.sh [SECTION ..]     all sections unless some are named:
+#        kills processes memory random bad_input commits
+set -uo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root" || exit 1
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$HOME/.cache/tarndb/target}
+unset TARNDB_DB RUST_LOG
+wanted=${*:-kills processes memory random bad_input commits}
+failed=0
+
+run() {
+    local section=$1
+    shift
+    [[ " $wanted " == *" $section "* ]] || return 0
+    printf '\n=== %s: %s\n' "$section" "$*"
+    "$@" || { echo "--- $section: FAILED"; failed=1; }
+}
+
+python=$(scripts/setup_venv.sh) || exit 1
+if [ -z "${TARNDB_BIN:-}" ]; then
+    cargo build --workspace || exit 1
+    export TARNDB_BIN=$CARGO_TARGET_DIR/debug/tarndb
+fi
+
+run commits "$python" scripts/bench_commits.py commits=200 rounds=5
+run kills "$python" scripts/kill_loop.py kills=200 each=10 seed=2024
+run processes "$python" scripts/eight_processes.py processes=8 updates=200
+run memory "$python" scripts/memory_import.py limit_mb=64
+run random env TARNDB_INTEROP_STATEMENTS=300 "$python" tests/interop/run.py random_statements
+run bad_input "$python" scripts/bad_input.py
+
+[ $failed = 0 ] && echo "soak: everything passed"
+exit $failed

@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# Every test of the project in its short form; what `make test` and CI run.
+#
+# usage: scripts/test.sh [SECTION ..]     all sections unless some are named:
+#        tidy lints rust examples interop kills processes memory bad_input
+#
+# From a machine with Rust and Python 3.11 it installs what else it needs: the pinned Python
+# clients into an environment outside the checkout, and with apt, as root, a linker or Python
+# where there is none. All builds share one target folder outside the checkout and always take
+# the whole workspace: a single package would choose other features and build everything again.
+set -uo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root" || exit 1
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$HOME/.cache/tarndb/target}
+export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
+if [ -n "${CI:-}" ]; then
+    export CARGO_INCREMENTAL=0
+fi
+# The tests must not depend on a database, an option or a log filter of the caller's.
+unset TARNDB_DB RUST_LOG
+export TARNDB_BIN=${TARNDB_BIN:-$CARGO_TARGET_DIR/debug/tarndb}
+TARNDB_TALLY=$(mktemp)
+export TARNDB_TALLY
+trap 'rm -f "$TARNDB_TALLY"' EXIT
+
+wanted=${*:-tidy lints rust examples interop kills processes memory bad_input}
+failures=()
+started=$SECONDS
+
+wants() { [[ " $wanted " == *" $1 "* ]]; }
+
+heading() { printf '\n=== %s (at %d s)\n' "$1" $((SECONDS - started)); }
+
+# step NAME COMMAND..: runs it, notes a failure, goes on.
+step() {
+    local name=$1 begun=$SECONDS
+    shift
+    if "$@"; then
+        echo "--- $name: ok ($((SECONDS - begun)) s)"
+    else
+        echo "--- $name: FAILED ($((SECONDS - begun)) s)"
+        failures+=("$name")
+        return 1
+    fi
+}
+
+# need COMMAND PACKAGE: installs the package when the command is missing and apt can be used.
+need() {
+    command -v "$1" >/dev/null 2>&1 && return
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "installing $2 for $1"
+        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$2" >/dev/null && return
+    fi
+    echo "needed and not found: $1 (package $2)"
+    return 1
+}
+
+rust_tests() {
+    if cargo nextest --version >/dev/null 2>&1; then
+        cargo nextest run --workspace --no-fail-fast --status-level fail --final-status-level fail \
+            --show-progress none
+    else
+        cargo test --workspace --lib --bins --tests --no-fail-fast
+    fi
+}
+
+# Runs each example of the facade in an empty folder of its own.
+examples() {
+    local source name folder bad=0
+    for source in crates/tarndb/examples/*.rs; do
+        name=$(basename "$source" .rs)
+        folder=$(mktemp -d)
+        echo "example $name"
+        if ! (cd "$folder" && "$CARGO_TARGET_DIR/debug/examples/$name") >"$folder.log" 2>&1; then
+            echo "example $name failed:"
+            cat "$folder.log"
+            bad=1
+        fi
+        rm -rf "$folder" "$folder.log"
+    done
+    return $bad
+}
+
+# python SCRIPT ARGUMENT..: with the pinned clients.
+python() { "$python" "$@"; }
+
+finish() {
+    heading "summary"
+    if [ ${#failures[@]} -gt 0 ]; then
+        printf 'FAILED: %s\n' "${failures[@]}"
+    else
+        echo "all sections passed: $wanted"
+    fi
+    echo "took $((SECONDS - started)) s"
+    awk '{ passed += $1; failed += $2 } END { printf "%d passed, %d failed\n", passed, failed }' "$TARNDB_TALLY"
+    [ ${#failures[@]} -eq 0 ]
+    exit
+}
+
+need git git || exit 1
+need cc gcc || exit 1
+command -v cargo >/dev/null 2>&1 || { echo "cargo was not found: install Rust 1.95 or newer"; exit 1; }
+echo "$(rustc --version), target folder $CARGO_TARGET_DIR, $(nproc) cores"
+
+heading "python environment"
+python=$(scripts/setup_venv.sh) || { echo "the Python environment could not be made"; exit 1; }
+echo "$python"
+
+if wants tidy; then
+    heading "tidy"
+    step tidy python scripts/tidy.py
+fi
+
+if wants lints; then
+    heading "formatting and lints"
+    step fmt cargo fmt --all --check
+    step clippy cargo clippy --quiet --workspace --all-targets -- -D warnings
+fi
+
+heading "build"
+step build cargo build --workspace --all-targets || finish
+
+if wants rust; then
+    heading "unit and integration tests"
+    step "rust tests" rust_tests
+    heading "documentation tests"
+    step doctests cargo test --workspace --doc
+fi
+
+if wants examples; then
+    heading "examples"
+    step examples examples
+fi
+
+if wants interop; then
+    heading "other engines: DuckDB and deltalake"
+    step interop python tests/interop/run.py
+fi
+
+if wants kills; then
+    heading "kill -9"
+    step "kill loop" python scripts/kill_loop.py kills=20
+fi
+
+if wants processes; then
+    heading "eight processes"
+    step processes python scripts/eight_processes.py processes=8 updates=25
+fi
+
+if wants memory; then
+    heading "memory of an import"
+    step memory python scripts/memory_import.py limit_mb=16
+fi
+
+if wants bad_input; then
+    heading "bad input"
+    step "bad input" python scripts/bad_input.py
+fi
+
+finish
