@@ -1,0 +1,185 @@
+//! Effects: what a transaction changes, per table and in the catalog.
+//!
+//! Invariant: complete. Whatever a commit changes appears here, from our own intent or by
+//! decoding a committed record; what is not here cannot conflict.
+//! Does not hold data, and nothing here is a wire type.
+//! Spec: docs/conflicts.md, "Effects".
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tarndb_types::{DbVersion, TableId, TxnId};
+
+use crate::operation::{Isolation, Operation};
+use crate::rows::{Removal, Touched};
+
+/// How a transaction replaces data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OverwriteKind {
+    /// All data. What it removes is decided when it commits: everything live at the head.
+    All {
+        /// The new data was computed from the table itself.
+        source_read_target: bool,
+    },
+}
+
+/// One change of a table's schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SchemaEffect {
+    /// A new column.
+    AddColumn {
+        /// Name as written.
+        name: String,
+        /// The type's text; equal texts are equal types.
+        type_text: String,
+        /// False: NOT NULL, which rows that exist cannot satisfy.
+        nullable: bool,
+    },
+    /// Another schema or partitioning in place of the old one.
+    Replace {
+        /// Equal for equal schemas and partitionings only.
+        fingerprint: String,
+    },
+    /// A comment set (`Some`) or removed (`None`).
+    SetComment {
+        /// `None`: the table's own.
+        column: Option<String>,
+        /// The new text.
+        text: Option<String>,
+    },
+}
+
+/// One change of a table's properties or protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigEffect {
+    /// A property set.
+    Set {
+        /// Property name, case-sensitive.
+        key: String,
+        /// New value.
+        value: String,
+    },
+    /// A property removed.
+    Unset {
+        /// Property name, case-sensitive.
+        key: String,
+    },
+    /// A table feature raised in the protocol.
+    AddFeature {
+        /// Feature name.
+        name: String,
+    },
+}
+
+/// What was read of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Read {
+    /// Anything in it.
+    All,
+}
+
+/// What a transaction does to one table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TableEffects {
+    /// Names the change in messages; derived from the effects when absent.
+    pub operation: Option<Operation>,
+    /// New rows arrive (files added with data change).
+    pub adds: bool,
+    /// File -> rows newly deleted by this transaction.
+    pub deletions: BTreeMap<String, Touched>,
+    /// Files dropped whole.
+    pub removes: BTreeMap<String, Removal>,
+    /// Replaces data; then `adds`, `deletions` and `removes` are part of it and decided anew
+    /// at commit. A committed overwrite must say so here, or appends beside it slip through.
+    pub overwrite: Option<OverwriteKind>,
+    /// Schema changes.
+    pub schema: Vec<SchemaEffect>,
+    /// Property and protocol changes.
+    pub config: Vec<ConfigEffect>,
+    /// The table is new.
+    pub created: bool,
+    /// The table is gone afterwards.
+    pub dropped: bool,
+    /// The table has another name or schema afterwards.
+    pub renamed: bool,
+    /// Application transaction ids set.
+    pub app_txns: BTreeMap<String, i64>,
+    /// What it read; judged for ours only, and only when serializable.
+    pub read: Option<Read>,
+}
+
+/// One change of the catalog. Names compare without regard to case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CatalogEffect {
+    /// A schema appears.
+    CreateSchema {
+        /// Its name.
+        name: String,
+    },
+    /// A schema disappears. Tables dropped with it have their own [`Self::DropTable`].
+    DropSchema {
+        /// Its name.
+        name: String,
+    },
+    /// A table appears.
+    CreateTable {
+        /// Its identity.
+        id: TableId,
+        /// Its schema.
+        schema: String,
+        /// Its name.
+        name: String,
+        /// Where its files are: a path in the database, or a URL.
+        location: String,
+    },
+    /// A table disappears.
+    DropTable {
+        /// Its identity.
+        id: TableId,
+        /// Its schema.
+        schema: String,
+        /// Its name.
+        name: String,
+    },
+    /// A table moves to another name.
+    RenameTable {
+        /// Its identity.
+        id: TableId,
+        /// Schema before.
+        schema: String,
+        /// Name before.
+        from: String,
+        /// Schema afterwards.
+        to_schema: String,
+        /// Name afterwards.
+        to: String,
+    },
+}
+
+/// Everything a transaction does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Effects {
+    /// Per table touched or (serializable) read.
+    pub tables: BTreeMap<TableId, TableEffects>,
+    /// Catalog changes, in any order.
+    pub catalog: Vec<CatalogEffect>,
+    /// `(schema, table)` names resolved, whether found or not; judged when serializable.
+    pub names_read: BTreeSet<(String, String)>,
+    /// The level ours asks for.
+    pub isolation: Isolation,
+}
+
+/// A transaction that is in the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Committed {
+    /// The record's version.
+    pub version: DbVersion,
+    /// Its transaction.
+    pub txn: TxnId,
+    /// What it did.
+    pub effects: Effects,
+}

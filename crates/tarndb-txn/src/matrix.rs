@@ -1,0 +1,166 @@
+//! The conflict matrix: for each aspect of ours and each of theirs, one rule.
+//!
+//! Invariant: written once, here. Verdicts, tests and docs/conflicts.md are derived from it.
+//! Asymmetries are listed with their reasons in [`ASYMMETRIES`]; no other is allowed.
+//! Does not interpret rules; `decide` does.
+//! Spec: docs/conflicts.md, "Matrix".
+
+use crate::aspect::{Aspect, CatalogAspect};
+use crate::rule::Rule;
+
+/// A rule set: tables against tables, catalog against catalog.
+#[derive(Clone, Debug)]
+pub struct Matrix {
+    /// Rows are ours, in the order of [`Aspect::ALL`]; columns are theirs, in the same order
+    /// without reads.
+    tables: [[Rule; TABLE_COLUMNS]; TABLE_ROWS],
+    /// The same over [`CatalogAspect::ALL`].
+    catalog: [[Rule; CATALOG_COLUMNS]; CATALOG_ROWS],
+}
+
+const TABLE_ROWS: usize = Aspect::ALL.len();
+const TABLE_COLUMNS: usize = TABLE_ROWS - 1;
+const CATALOG_ROWS: usize = CatalogAspect::ALL.len();
+const CATALOG_COLUMNS: usize = CATALOG_ROWS - 1;
+
+impl Matrix {
+    /// The rule for our aspect against theirs; `None` where theirs is a read.
+    #[must_use]
+    pub fn rule(&self, ours: Aspect, theirs: Aspect) -> Option<Rule> {
+        self.tables
+            .get(ours as usize)?
+            .get(theirs as usize)
+            .copied()
+    }
+
+    /// The rule for catalog aspects; `None` where theirs is a look-up.
+    #[must_use]
+    pub fn catalog_rule(&self, ours: CatalogAspect, theirs: CatalogAspect) -> Option<Rule> {
+        self.catalog
+            .get(ours as usize)?
+            .get(theirs as usize)
+            .copied()
+    }
+
+    /// The same matrix with one entry changed: tests plant bugs with it.
+    #[must_use]
+    pub fn with(mut self, ours: Aspect, theirs: Aspect, rule: Rule) -> Self {
+        let row = self.tables.get_mut(ours as usize);
+        if let Some(cell) = row.and_then(|row| row.get_mut(theirs as usize)) {
+            *cell = rule;
+        }
+        self
+    }
+}
+
+use Rule::{
+    BindsExisting as BIND, ColumnsReplaced as CREP, Compatible as ok, Dropped as DROP,
+    IdTaken as ID__, InSchema as INSC, NameRead as LOOK, ObeyedFeature as FEAT, ObeyedKey as OBEY,
+    Overwritten as OVER, OverwrittenMove as MOOT, ReadChanged as READ, Rebase as RB__,
+    Renamed as RNAM, RequiredColumn as REQ_, RowMap as MAP_, SameAppTxn as APP_,
+    SameColumn as COL_, SameComment as TEXT, SameFiles as FILE, SameKey as KEY_, SameRows as ROWS,
+    SameSchema as SCH_, SameSchemaName as SAME, SameTableName as NAME, SchemaReplaced as REPL,
+    TakesHead as HEAD,
+};
+
+/// Rules of tables that the database manages.
+#[rustfmt::skip]
+pub static MANAGED: Matrix = Matrix {
+    tables: [
+        // theirs:       adds   dels   drops  moves  over   +col   +col!  text   schema prop   prop!  feat   feat!  create drop   rename app
+        /* adds      */ [ok, ok, ok, ok, OVER, ok, REQ_, ok, REPL, ok, OBEY, ok, FEAT, ID__, DROP, ok, ok],
+        /* deletes   */ [ok, ROWS, ROWS, MAP_, OVER, ok, REQ_, ok, REPL, ok, OBEY, ok, FEAT, ID__, DROP, ok, ok],
+        /* drops     */ [ok, ROWS, ROWS, MAP_, OVER, ok, REQ_, ok, REPL, ok, OBEY, ok, FEAT, ID__, DROP, ok, ok],
+        /* moves     */ [ok, MAP_, MAP_, FILE, MOOT, ok, REQ_, ok, REPL, ok, OBEY, ok, FEAT, ID__, DROP, ok, ok],
+        /* overwrite */ [HEAD, HEAD, HEAD, RB__, OVER, ok, REQ_, ok, REPL, ok, OBEY, ok, FEAT, ID__, DROP, ok, ok],
+        /* +col      */ [ok, ok, ok, ok, ok, COL_, COL_, RB__, REPL, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ok],
+        /* +col!     */ [REQ_, REQ_, REQ_, REQ_, REQ_, COL_, COL_, RB__, REPL, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ok],
+        /* text      */ [ok, ok, ok, ok, ok, RB__, RB__, TEXT, CREP, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ok],
+        /* schema    */ [REPL, REPL, REPL, REPL, REPL, REPL, REPL, CREP, SCH_, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ok],
+        /* prop      */ [ok, ok, ok, ok, ok, RB__, RB__, RB__, RB__, KEY_, KEY_, RB__, RB__, ID__, DROP, RB__, ok],
+        /* prop!     */ [BIND, BIND, BIND, BIND, BIND, RB__, RB__, RB__, RB__, KEY_, KEY_, RB__, RB__, ID__, DROP, RB__, ok],
+        /* feat      */ [ok, ok, ok, ok, ok, RB__, RB__, RB__, RB__, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ok],
+        /* feat!     */ [FEAT, FEAT, FEAT, FEAT, FEAT, RB__, RB__, RB__, RB__, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ok],
+        /* create    */ [ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__],
+        /* drop      */ [DROP, DROP, DROP, DROP, DROP, DROP, DROP, DROP, DROP, DROP, DROP, DROP, DROP, ID__, DROP, RNAM, DROP],
+        /* rename    */ [ok, ok, ok, ok, ok, RB__, RB__, RB__, RB__, RB__, RB__, RB__, RB__, ID__, RNAM, RNAM, ok],
+        /* app       */ [ok, ok, ok, ok, ok, ok, ok, ok, ok, ok, ok, ok, ok, ID__, DROP, ok, APP_],
+        /* read      */ [READ, READ, READ, ok, READ, READ, READ, ok, READ, ok, ok, ok, ok, READ, READ, READ, ok],
+    ],
+    catalog: [
+        // theirs:          +schema -schema +table -table rename
+        /* +schema      */ [SAME, SAME, ok, ok, ok],
+        /* -schema      */ [SAME, SAME, INSC, INSC, INSC],
+        /* +table       */ [ok, INSC, NAME, ok, NAME],
+        /* -table       */ [ok, INSC, ok, ok, ok],
+        /* rename       */ [ok, INSC, NAME, ok, NAME],
+        /* looks up     */ [ok, LOOK, LOOK, LOOK, LOOK],
+    ],
+};
+
+/// A pair whose rule depends on who committed first, and why that is right.
+#[derive(Clone, Copy, Debug)]
+pub struct Asymmetry {
+    /// One aspect.
+    pub first: Aspect,
+    /// The other.
+    pub second: Aspect,
+    /// Why the order matters.
+    pub why: &'static str,
+}
+
+const REPLACING: &str = "an overwrite that comes second replaces whatever is there; a change of \
+    data that comes second would survive a replacement it has not seen";
+const MOVING: &str = "an overwrite that comes second replaces the moved rows too; a compaction \
+    that comes second has nothing left to move";
+const BINDING: &str = "a property that comes second can let data be that was written before it, \
+    where it binds later writers only; data that comes second must have obeyed it";
+
+/// Every allowed difference between the two directions.
+pub static ASYMMETRIES: &[Asymmetry] = &[
+    Asymmetry {
+        first: Aspect::Adds,
+        second: Aspect::Overwrite,
+        why: REPLACING,
+    },
+    Asymmetry {
+        first: Aspect::Deletes,
+        second: Aspect::Overwrite,
+        why: REPLACING,
+    },
+    Asymmetry {
+        first: Aspect::Removes,
+        second: Aspect::Overwrite,
+        why: REPLACING,
+    },
+    Asymmetry {
+        first: Aspect::Moves,
+        second: Aspect::Overwrite,
+        why: MOVING,
+    },
+    Asymmetry {
+        first: Aspect::Adds,
+        second: Aspect::ObeyedProperty,
+        why: BINDING,
+    },
+    Asymmetry {
+        first: Aspect::Deletes,
+        second: Aspect::ObeyedProperty,
+        why: BINDING,
+    },
+    Asymmetry {
+        first: Aspect::Removes,
+        second: Aspect::ObeyedProperty,
+        why: BINDING,
+    },
+    Asymmetry {
+        first: Aspect::Moves,
+        second: Aspect::ObeyedProperty,
+        why: BINDING,
+    },
+    Asymmetry {
+        first: Aspect::Overwrite,
+        second: Aspect::ObeyedProperty,
+        why: BINDING,
+    },
+];

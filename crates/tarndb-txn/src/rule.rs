@@ -1,0 +1,78 @@
+//! Rules: the possible entries of the conflict matrix.
+//!
+//! Invariant: a rule depends on the two parts that meet and on nothing else. Most rules have
+//! one outcome; the others look at rows, files, names or values of the two parts.
+//! Does not decide here: `decide` does, one function per rule.
+//! Spec: docs/conflicts.md, "Rules".
+
+macro_rules! rules {
+    ($($variant:ident $code:literal $text:literal,)*) => {
+        /// What happens when one aspect of ours meets one of theirs.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Rule { $(#[doc = $text] $variant,)* }
+
+        impl Rule {
+            /// Every rule, in the order of the documentation.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Short form, used in the printed matrix.
+            #[must_use]
+            pub const fn code(self) -> &'static str {
+                match self { $(Self::$variant => $code,)* }
+            }
+
+            /// What it says.
+            #[must_use]
+            pub const fn text(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+rules! {
+    Compatible "." "compatible",
+    Rebase "rebase" "rebase: encoded anew against the head, nothing of either side is lost",
+    SameRows "rows" "by row: files only one side touches are compatible; in common files disjoint \
+        rows are a rebase (the union of the vectors), common rows are retryable; a file dropped \
+        whole, rewritten (copy-on-write) or whose rows are unknown counts as all of its rows",
+    RowMap "map" "by file: retryable when one side moved (compacted) a file whose rows the other \
+        deletes, because the move recorded no row map to carry the deletion through; other files \
+        are compatible",
+    SameFiles "files" "by file: moving the same file twice is retryable, other files are compatible",
+    TakesHead "head" "rebase: the overwrite removes what is live at the head; retryable when its \
+        new data was computed from the table",
+    Overwritten "over" "retryable: the table's data was replaced",
+    OverwrittenMove "moot" "incompatible: what was to be compacted was replaced",
+    SameColumn "column" "by column: the same column added alike is one change (rebase), one name \
+        with two definitions is incompatible, other columns are a rebase",
+    SameComment "text" "by target: the same text is one change (rebase), different texts are \
+        incompatible, other targets are a rebase",
+    SameSchema "schema" "the same new schema is one change (rebase), another one is incompatible",
+    SchemaReplaced "replaced" "retryable: one side replaced the schema that the other relied on",
+    ColumnsReplaced "columns" "a table comment is a rebase beside a replaced schema, a column's is \
+        retryable",
+    RequiredColumn "required" "retryable: rows that do not have a NOT NULL column meet it",
+    SameKey "key" "by key: the same value is one change (rebase), different values are \
+        incompatible (retryable where ours only raised deletion vectors), other keys are a rebase",
+    ObeyedKey "obeyed" "retryable when our data had to obey the property they changed, \
+        otherwise compatible",
+    BindsExisting "binds" "retryable when the property we change also binds data that is there \
+        (constraints, row tracking, ..), compatible when it binds later writers only",
+    ObeyedFeature "feature" "retryable: a feature that writers obey was raised beside data",
+    Dropped "dropped" "incompatible: one side dropped the table that the other changed",
+    Renamed "renamed" "incompatible: both sides renamed the table, or one renamed what the other \
+        dropped",
+    IdTaken "id" "incompatible: two tables with one identity",
+    SameAppTxn "app" "incompatible when both carry the same application transaction id, \
+        otherwise compatible",
+    ReadChanged "read" "retryable under serializable: what was read has changed",
+    SameSchemaName "same" "incompatible when both change the schema of the same name",
+    InSchema "inside" "incompatible when one side drops the schema in which the other creates, \
+        drops or renames a table",
+    SameTableName "name" "incompatible when both take the same name, or places of which one lies \
+        in the other",
+    NameRead "lookup" "retryable under serializable when a name that was looked up now means \
+        something else",
+}
