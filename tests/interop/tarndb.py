@@ -50,10 +50,10 @@ class Tarn:
         """The argument vector of a call, for callers that start the process themselves."""
         return [binary(), "--db", self.db, *map(str, args)]
 
-    def run(self, *args, stdin=None, ok=(0,), env=None, timeout=TIMEOUT_S):
+    def run(self, *args, stdin=None, ok=(0,), env=None, cwd=None, timeout=TIMEOUT_S):
         """One call; `ok=None` allows every exit code."""
         done = subprocess.run(self.command(*args), input=stdin, capture_output=True, text=True,
-                              timeout=timeout, env={**os.environ, **(env or {})})
+                              timeout=timeout, env={**os.environ, **(env or {})}, cwd=cwd)
         outcome = Outcome(list(map(str, args)), done)
         crashed = "panicked at" in done.stderr or done.returncode < 0
         if crashed or (ok is not None and done.returncode not in ok):
