@@ -1,0 +1,133 @@
+//! Appending one entry, and finding out what became of it.
+//!
+//! Invariant: until the version is known to be held by another's entry, every attempt sends
+//! the same bytes; `Ours` and `Theirs` are judged by what the store holds, never by an error.
+//! Spec: docs/format/log.md, "Appending".
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::{Either, select};
+use tarndb_storage::{Context, PutOutcome, StoreError};
+
+use crate::dir::LogDir;
+use crate::error::LogError;
+
+/// The first pause between attempts; each next one is twice as long.
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Who holds the version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// Our entry.
+    Ours,
+    /// Another's entry, with these bytes.
+    Theirs(Bytes),
+}
+
+/// What one attempt came to.
+enum Attempt {
+    Done(Appended),
+    /// Definitely not stored by this attempt.
+    Refused(StoreError),
+    /// Nobody can tell; perhaps stored, perhaps later.
+    Open(Option<StoreError>),
+}
+
+impl LogDir {
+    /// Puts `bytes` at `version` unless somebody has. When the answer is not "created", reads
+    /// back and lets `is_ours` judge; when nothing is there, sends the same bytes again with a
+    /// jittered backoff. One request when all goes well, two when the version is taken.
+    ///
+    /// # Errors
+    /// [`LogError::Pending`] when `deadline` (from now) passes before the store tells;
+    /// [`LogError::NotStored`] when the entry is definitely not there.
+    pub async fn append(
+        &self,
+        version: u64,
+        bytes: Bytes,
+        is_ours: &(dyn Fn(&[u8]) -> bool + Send + Sync),
+        deadline: Duration,
+    ) -> Result<Appended, LogError> {
+        let context = self.store().context();
+        let start = context.monotonic();
+        let mut pause = PAUSE_FIRST;
+        // Whether an earlier attempt may have taken effect, or yet take effect.
+        let mut open = false;
+        let mut last = None;
+        loop {
+            let waited = context.monotonic().saturating_sub(start);
+            let left = deadline.saturating_sub(waited);
+            let attempt = Box::pin(self.attempt(version, &bytes, is_ours, open));
+            match bounded(context, left, attempt).await {
+                Some(Attempt::Done(appended)) => return Ok(appended),
+                Some(Attempt::Refused(source)) => {
+                    return Err(LogError::NotStored { version, source });
+                }
+                Some(Attempt::Open(error)) => {
+                    open = true;
+                    last = error.or(last);
+                }
+                None => {}
+            }
+            let waited = context.monotonic().saturating_sub(start);
+            let left = deadline.saturating_sub(waited);
+            if left.is_zero() {
+                return Err(LogError::Pending {
+                    version,
+                    waited,
+                    source: last,
+                });
+            }
+            context.sleep(context.jittered(pause).min(left)).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    async fn attempt(
+        &self,
+        version: u64,
+        bytes: &Bytes,
+        is_ours: &(dyn Fn(&[u8]) -> bool + Send + Sync),
+        open: bool,
+    ) -> Attempt {
+        let error = match self
+            .store()
+            .put_if_absent(&self.key(version), bytes.clone())
+            .await
+        {
+            Ok(PutOutcome::Created) => return Attempt::Done(Appended::Ours),
+            Ok(PutOutcome::AlreadyExists) => None,
+            Ok(PutOutcome::Unknown(error)) => Some(error),
+            // A refusal speaks for this attempt, not for those before it.
+            Err(error) if open => Some(error),
+            Err(error) => return Attempt::Refused(error),
+        };
+        tracing::debug!(
+            version,
+            error = error.as_ref().map(tracing::field::display),
+            "read back"
+        );
+        match self.store().get(&self.key(version)).await {
+            Ok(Some(found)) if is_ours(&found) => Attempt::Done(Appended::Ours),
+            Ok(Some(found)) => Attempt::Done(Appended::Theirs(found)),
+            Ok(None) => Attempt::Open(error),
+            Err(read) => Attempt::Open(error.or(Some(read))),
+        }
+    }
+}
+
+/// `work`, or `None` when it does not end within `left`.
+async fn bounded<T>(
+    context: &Context,
+    left: Duration,
+    work: impl Future<Output = T> + Unpin,
+) -> Option<T> {
+    let timer = Box::pin(context.sleep(left));
+    match select(work, timer).await {
+        Either::Left((value, _)) => Some(value),
+        Either::Right(_) => None,
+    }
+}

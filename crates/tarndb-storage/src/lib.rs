@@ -1,0 +1,36 @@
+//! What TarnDB asks of a bucket or a folder, and how it asks.
+//!
+//! Invariant: everything outside the process is reached through [`Store`] and [`Context`].
+//! Does not: know records, tables or formats.
+//! Spec: docs/format/log.md, "What the store must do".
+//!
+//! - [`context`]: time and randomness.
+//! - [`store`]: the seam; outcomes of a put-if-absent. `probe`: proof that a store honours it.
+//! - [`location`]: what a URL names. [`options`]: storage options. `open`: from URL to store.
+//! - [`local`]: the durable folder. `remote`: S3, GCS, Azure.
+//! - [`meter`]: counts requests. `fault`, `conformance`: for tests.
+
+pub mod context;
+pub mod error;
+pub mod local;
+pub mod location;
+pub mod meter;
+mod open;
+pub mod options;
+mod probe;
+mod remote;
+pub mod store;
+
+#[cfg(any(test, feature = "test-util"))]
+pub mod conformance;
+#[cfg(any(debug_assertions, feature = "test-util"))]
+pub mod fault;
+
+pub use context::{Clock, Context, Random, SeededRandom, SystemClock};
+pub use error::{StoreError, StoreErrorKind};
+pub use local::DurableLocal;
+pub use meter::{Counts, Meter};
+pub use object_store::path::Path;
+pub use open::open;
+pub use options::{Durability, StoreOptions};
+pub use store::{ObjectInfo, PutOutcome, Store};

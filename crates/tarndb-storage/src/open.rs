@@ -1,0 +1,152 @@
+//! From a URL and options to a store.
+//!
+//! Invariant: opening makes no request and creates nothing.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::prefix::PrefixStore;
+
+use crate::context::Context;
+use crate::error::StoreError;
+use crate::local::DurableLocal;
+use crate::location::{self, Cloud, Location};
+use crate::options::{StoreOptions, invalid};
+use crate::store::Store;
+
+/// Stores behind `memory://` URLs, by name, for as long as the process lives.
+static MEMORY: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
+
+/// Opens what `url` names; see [`StoreError::InvalidUrl`] for the accepted forms. Makes no
+/// request and creates nothing: a folder appears with the first write.
+///
+/// # Errors
+/// The text is no database URL, an option is unknown, or the path names a file.
+pub fn open(url: &str, options: &StoreOptions, context: Context) -> Result<Store, StoreError> {
+    let location = location::parse(url)?;
+    let shown = shown(&location);
+    let objects: Arc<dyn ObjectStore> = match location {
+        Location::Folder(path) => folder(path, options, &context)?,
+        Location::Memory { name, prefix } => {
+            no_cloud_options(options)?;
+            let mut stores = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
+            let store = stores
+                .entry(name)
+                .or_insert_with(|| Arc::new(InMemory::new()));
+            rooted(Arc::clone(store) as Arc<dyn ObjectStore>, prefix)
+        }
+        Location::Cloud {
+            cloud,
+            bucket,
+            host,
+            prefix,
+        } => {
+            let client = crate::remote::build(cloud, &bucket, host.as_deref(), options)?;
+            rooted(client, prefix)
+        }
+    };
+    let objects = with_faults(objects, options, &context)?;
+    Ok(Store::new(objects, &shown, context))
+}
+
+fn folder(
+    path: PathBuf,
+    options: &StoreOptions,
+    context: &Context,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    no_cloud_options(options)?;
+    if std::fs::metadata(&path).is_ok_and(|found| !found.is_dir()) {
+        return Err(StoreError::NotAFolder {
+            path: path.display().to_string(),
+        });
+    }
+    Ok(Arc::new(DurableLocal::new(
+        path,
+        options.durability()?,
+        context.clone(),
+    )))
+}
+
+fn no_cloud_options(options: &StoreOptions) -> Result<(), StoreError> {
+    options.durability()?;
+    match options.cloud().next() {
+        None => Ok(()),
+        Some((key, _)) => Err(invalid(key, "not an option of a folder or of memory")),
+    }
+}
+
+fn rooted(objects: Arc<dyn ObjectStore>, prefix: Path) -> Arc<dyn ObjectStore> {
+    if prefix.is_root() {
+        objects
+    } else {
+        Arc::new(PrefixStore::new(objects, prefix))
+    }
+}
+
+/// The URL as shown to people; built from its parts, so that nothing secret can be in it.
+fn shown(location: &Location) -> String {
+    match location {
+        Location::Folder(path) => path.display().to_string(),
+        Location::Memory { name, prefix } => join(&format!("memory://{name}"), prefix),
+        Location::Cloud {
+            cloud,
+            bucket,
+            host,
+            prefix,
+        } => {
+            let root = match (cloud, host) {
+                (Cloud::Azure, Some(host)) => format!("abfss://{bucket}@{host}"),
+                (Cloud::Azure, None) => format!("az://{bucket}"),
+                (Cloud::S3, _) => format!("s3://{bucket}"),
+                (Cloud::Gcs, _) => format!("gs://{bucket}"),
+            };
+            join(&root, prefix)
+        }
+    }
+}
+
+fn join(root: &str, prefix: &Path) -> String {
+    if prefix.is_root() {
+        root.to_owned()
+    } else {
+        format!("{root}/{prefix}")
+    }
+}
+
+#[cfg(any(debug_assertions, feature = "test-util"))]
+fn with_faults(
+    objects: Arc<dyn ObjectStore>,
+    options: &StoreOptions,
+    context: &Context,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    match crate::fault::FaultPlan::from_options(options)? {
+        None => Ok(objects),
+        Some(plan) => Ok(Arc::new(crate::fault::FaultStore::new(
+            objects,
+            plan,
+            context.clone(),
+        ))),
+    }
+}
+
+#[cfg(not(any(debug_assertions, feature = "test-util")))]
+fn with_faults(
+    objects: Arc<dyn ObjectStore>,
+    options: &StoreOptions,
+    _context: &Context,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    match options.fault().next() {
+        None => Ok(objects),
+        Some((key, _)) => Err(invalid(
+            &format!("fault.{key}"),
+            "faults are injected by debug builds only",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+//! `Store`: what every other crate sees of a bucket or a folder.
+//!
+//! Invariant: a key is relative to the root of the store and never leaves it; the answer of
+//! `put_if_absent` is never better than what is known (`Unknown` when nobody can tell).
+//! Does not: retry a conditional write by itself; know what the bytes mean.
+//! Spec: docs/format/log.md, "What the store must do".
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode};
+use tarndb_types::TimestampMs;
+
+use crate::context::Context;
+use crate::error::StoreError;
+use crate::meter::{Meter, MeteredStore};
+
+/// The answer to a put-if-absent.
+#[derive(Debug)]
+pub enum PutOutcome {
+    /// The object did not exist and now holds our bytes, durably.
+    Created,
+    /// Somebody holds the name: another writer, or our own earlier attempt. Read to tell.
+    AlreadyExists,
+    /// The request may or may not have taken effect. Read to tell.
+    Unknown(StoreError),
+}
+
+/// One object of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectInfo {
+    /// Key relative to the root of the store.
+    pub key: Path,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// When the store says it was written.
+    pub last_modified: TimestampMs,
+}
+
+/// A rooted object store with a request meter and a context. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    objects: Arc<dyn ObjectStore>,
+    url: Arc<str>,
+    meter: Meter,
+    context: Context,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Wraps `objects`, which must be rooted at the database or table already, with a meter.
+    /// `url` is shown to people and must not hold secrets.
+    pub fn new(objects: Arc<dyn ObjectStore>, url: &str, context: Context) -> Self {
+        let meter = Meter::default();
+        let objects = Arc::new(MeteredStore::new(objects, meter.clone()));
+        Self {
+            objects,
+            url: url.into(),
+            meter,
+            context,
+        }
+    }
+
+    /// A store of its own in memory.
+    pub fn memory(context: Context) -> Self {
+        Self::new(Arc::new(InMemory::new()), "memory://", context)
+    }
+
+    /// Time and randomness of this handle.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The requests made through this handle and its clones.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Where the root is. Holds no secrets.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The rooted and metered object store, for Parquet files and the query engine.
+    pub fn objects(&self) -> Arc<dyn ObjectStore> {
+        Arc::clone(&self.objects)
+    }
+
+    /// Creates `key` unless it exists; one request.
+    ///
+    /// # Errors
+    /// The object is definitely not stored by this request: refused before any effect.
+    pub async fn put_if_absent(&self, key: &Path, bytes: Bytes) -> Result<PutOutcome, StoreError> {
+        let error = match self
+            .objects
+            .put_opts(key, bytes.into(), PutMode::Create.into())
+            .await
+        {
+            Ok(_) => return Ok(PutOutcome::Created),
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
+                return Ok(PutOutcome::AlreadyExists);
+            }
+            Err(error) => StoreError::from_objects("create an object", key, error),
+        };
+        if error.is_not_stored() {
+            Err(error)
+        } else {
+            Ok(PutOutcome::Unknown(error))
+        }
+    }
+
+    /// Writes `key`, overwriting what is there; one request. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`StoreError::is_not_stored`] tells whether it can have taken effect.
+    pub async fn put(&self, key: &Path, bytes: Bytes) -> Result<(), StoreError> {
+        let result = self
+            .objects
+            .put_opts(key, bytes.into(), PutMode::Overwrite.into())
+            .await;
+        result
+            .map(|_| ())
+            .map_err(|error| StoreError::from_objects("write an object", key, error))
+    }
+
+    /// The whole object, or `None` when it does not exist; one request.
+    ///
+    /// # Errors
+    /// The store did not answer, or refused.
+    pub async fn get(&self, key: &Path) -> Result<Option<Bytes>, StoreError> {
+        match self.get_required(key).await {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The whole object; one request.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when it does not exist.
+    pub async fn get_required(&self, key: &Path) -> Result<Bytes, StoreError> {
+        let failed = |error| StoreError::from_objects("read an object", key, error);
+        let result = self
+            .objects
+            .get_opts(key, GetOptions::default())
+            .await
+            .map_err(failed)?;
+        let (start, end) = (result.range.start, result.range.end);
+        let bytes = result.bytes().await.map_err(failed)?;
+        exact_length(key, start..end, bytes)
+    }
+
+    /// Exactly the bytes of `range`; one request, none for an empty range.
+    ///
+    /// # Errors
+    /// [`StoreError::ShortRead`] when the object ends within the range.
+    pub async fn get_range(&self, key: &Path, range: Range<u64>) -> Result<Bytes, StoreError> {
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let failed = |error| StoreError::from_objects("read a range", key, error);
+        let options = GetOptions {
+            range: Some(range.clone().into()),
+            ..GetOptions::default()
+        };
+        let result = self.objects.get_opts(key, options).await.map_err(failed)?;
+        exact_length(key, range, result.bytes().await.map_err(failed)?)
+    }
+
+    /// Size and time of an object, or `None` when it does not exist; one request.
+    ///
+    /// # Errors
+    /// The store did not answer, or refused.
+    pub async fn head(&self, key: &Path) -> Result<Option<ObjectInfo>, StoreError> {
+        let options = GetOptions {
+            head: true,
+            ..GetOptions::default()
+        };
+        match self.objects.get_opts(key, options).await {
+            Ok(result) => Ok(Some(object_info(result.meta))),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(StoreError::from_objects("look at an object", key, error)),
+        }
+    }
+
+    /// Every object below `dir`, at any depth, with a key strictly greater than `after` (a full
+    /// key), ascending by the bytes of the key; one request per 1,000 names.
+    ///
+    /// # Errors
+    /// The store did not answer, or refused.
+    pub async fn list_after(
+        &self,
+        dir: &Path,
+        after: Option<&Path>,
+    ) -> Result<Vec<ObjectInfo>, StoreError> {
+        let prefix = Some(dir);
+        let stream = match after {
+            Some(offset) => self.objects.list_with_offset(prefix, offset),
+            None => self.objects.list(prefix),
+        };
+        let metas: Vec<ObjectMeta> = stream
+            .try_collect()
+            .await
+            .map_err(|error| StoreError::from_objects("list a folder", dir, error))?;
+        // Some stores ignore the offset, and none promises an order.
+        let mut infos: Vec<ObjectInfo> = metas
+            .into_iter()
+            .filter(|meta| after.is_none_or(|offset| meta.location > *offset))
+            .map(object_info)
+            .collect();
+        infos.sort_by(|a, b| a.key.cmp(&b.key));
+        infos.dedup_by(|a, b| a.key == b.key);
+        Ok(infos)
+    }
+
+    /// Deletes an object; one request. One that does not exist is no error.
+    ///
+    /// # Errors
+    /// The store did not answer, or refused.
+    pub async fn delete(&self, key: &Path) -> Result<(), StoreError> {
+        match self.objects.delete(key).await {
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(StoreError::from_objects("delete an object", key, error)),
+        }
+    }
+}
+
+fn exact_length(key: &Path, wanted: Range<u64>, bytes: Bytes) -> Result<Bytes, StoreError> {
+    let got = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    if got == wanted.end.saturating_sub(wanted.start) {
+        return Ok(bytes);
+    }
+    let Range { start, end } = wanted;
+    Err(StoreError::ShortRead {
+        key: key.to_string(),
+        start,
+        end,
+        got,
+    })
+}
+
+fn object_info(meta: ObjectMeta) -> ObjectInfo {
+    ObjectInfo {
+        key: meta.location,
+        size_bytes: meta.size,
+        last_modified: TimestampMs(meta.last_modified.timestamp_millis()),
+    }
+}
