@@ -24,7 +24,7 @@ def written(path, partition_by):
     write_deltalake(path, rows(0, 20), partition_by=partition_by)
     write_deltalake(path, rows(20, 40), mode="append")
     DeltaTable(path).delete("id % 7 = 0")
-    DeltaTable(path).update({"f": "-1.5"}, "id > 30")
+    DeltaTable(path).update({"f": "-1.5"}, predicate="id > 30")
     DeltaTable(path).create_checkpoint()
     for n in range(3):
         write_deltalake(path, rows(100 + n, 102 + n), mode="append")

@@ -52,7 +52,7 @@ def test_foreign_writes_are_refused_and_change_nothing(folder):
             "deltalake overwrite of the schema": lambda: write_deltalake(
                 path, row, mode="overwrite", schema_mode="overwrite"),
             "deltalake delete": lambda: DeltaTable(path).delete("id = 1"),
-            "deltalake update": lambda: DeltaTable(path).update({"s": "'z'"}, "id = 1"),
+            "deltalake update": lambda: DeltaTable(path).update({"s": "'z'"}, predicate="id = 1"),
             "deltalake merge": lambda: DeltaTable(path).merge(
                 row, "t.id = s.id", source_alias="s", target_alias="t").when_not_matched_insert_all().execute(),
             "duckdb insert": duckdb_insert,
