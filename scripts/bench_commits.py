@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/interop"))
+from arguments import arguments  # noqa: E402
 from tarndb import Tarn, binary  # noqa: E402
 
 
@@ -81,8 +82,7 @@ def many_writers(tarn, table, writers, count):
 
 
 def main():
-    options = {"commits": 100, "rounds": 3, "writers": 4, "folder": tempfile.gettempdir()}
-    options.update((k, type(options[k])(v)) for k, _, v in (a.partition("=") for a in sys.argv[1:]))
+    options = arguments(commits=100, rounds=3, writers=4, folder=tempfile.gettempdir())
     count, root = options["commits"], Path(tempfile.mkdtemp(prefix="tarndb-bench-", dir=options["folder"]))
     profile = "release" if "/release/" in binary() else "development"
     print(f"{profile} profile, {os.cpu_count()} cores, fsync on, {count} one-row commits a round")

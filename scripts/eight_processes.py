@@ -20,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/interop"))
 import tally  # noqa: E402
+from arguments import arguments  # noqa: E402
 from tarndb import Tarn  # noqa: E402
 
 
@@ -75,8 +76,7 @@ def round_of(tarn, processes, updates, statement, title):
 
 
 def main():
-    options = {"processes": 8, "updates": 25}
-    options.update((k, int(v)) for k, _, v in (a.partition("=") for a in sys.argv[1:]))
+    options = arguments(processes=8, updates=25)
     processes, updates = options["processes"], options["updates"]
     folder = Path(tempfile.mkdtemp(prefix="tarndb-processes-"))
     tarn = Tarn(folder / "db", init=True)

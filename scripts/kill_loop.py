@@ -34,6 +34,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/interop"))
 import tally  # noqa: E402
+from arguments import arguments  # noqa: E402
 from tarndb import Tarn  # noqa: E402
 
 CLASSES = ["data file", "before the record", "after the record", "during publish", "during checkpoint"]
@@ -72,11 +73,12 @@ def step_of(line):
 
 def place(steps, acknowledged):
     """The class of a kill, from the steps told and the transactions acknowledged before it."""
-    opened, last, records = collections.Counter(), None, 0
+    opened, last, records, published = collections.Counter(), None, 0, False
     for step in steps:
         base, _, edge = step.rpartition(".")
         opened[base] += 1 if edge == "begin" else -1
         records += step == "record.end"
+        published = step == "publish.end" or published and step != "record.end"
         last = step if base in ("data_file", "record") else last
     if opened["checkpoint"] > 0:
         return "during checkpoint"
@@ -86,7 +88,7 @@ def place(steps, acknowledged):
         return "during publish"
     if opened["data_file"] > 0:
         return "data file"
-    if last == "record.end" or records > acknowledged:
+    if records > acknowledged or last == "record.end" and not published:
         return "after the record"
     if last == "data_file.end":
         return "before the record"
@@ -203,8 +205,7 @@ def one_kill(bank, rng, aim, per_child):
 
 
 def main():
-    options = {"kills": 20, "seed": 1, "each": 0, "per_db": 12, "accounts": 8}
-    options.update((k, int(v)) for k, _, v in (a.partition("=") for a in sys.argv[1:]))
+    options = arguments(kills=20, seed=1, each=0, per_db=12, accounts=8)
     rng, tally, extras, kills, tries = random.Random(options["seed"]), collections.Counter(), 0, 0, 0
     started, acknowledged, bank, folder = time.monotonic(), 0, None, None
     enough = lambda: all(tally[c] >= options["each"] for c in CLASSES)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/interop"))
 import tally  # noqa: E402
+from arguments import arguments  # noqa: E402
 from tarndb import Tarn  # noqa: E402
 
 WORDS = "amber birch cedar delta ember fjord grove heath islet juniper knoll lagoon".split()
@@ -63,8 +64,7 @@ def measured_import(tarn, table, csv, limit_mb, rows, errors):
 
 
 def main():
-    options = {"limit_mb": 64, "times": 10, "partitions": 1000, "allowance_mb": 150}
-    options.update((k, int(v)) for k, _, v in (a.partition("=") for a in sys.argv[1:]))
+    options = arguments(limit_mb=64, times=10, partitions=1000, allowance_mb=150)
     limit, partitions = options["limit_mb"], options["partitions"]
     folder = Path(tempfile.mkdtemp(prefix="tarndb-memory-"))
     csv, failed = folder / "rows.csv", 0

@@ -2,7 +2,7 @@
 # Every test of the project in its short form; what `make test` and CI run.
 #
 # usage: scripts/test.sh [SECTION ..]     all sections unless some are named:
-#        tidy lints rust examples interop kills processes memory bad_input
+#        tidy lints rust examples demo interop kills processes memory bad_input
 #
 # From a machine with Rust and Python 3.11 it installs what else it needs: the pinned Python
 # clients into an environment outside the checkout, and with apt, as root, a linker or Python
@@ -24,7 +24,7 @@ TARNDB_TALLY=$(mktemp)
 export TARNDB_TALLY
 trap 'rm -f "$TARNDB_TALLY"' EXIT
 
-wanted=${*:-tidy lints rust examples interop kills processes memory bad_input}
+wanted=${*:-tidy lints rust examples demo interop kills processes memory bad_input}
 failures=()
 started=$SECONDS
 
@@ -82,6 +82,12 @@ examples() {
     return $bad
 }
 
+demo() {
+    local log
+    log=$(mktemp)
+    "$TARNDB_BIN" demo >"$log" 2>&1 && tail -n 3 "$log" && rm "$log" || { cat "$log"; rm "$log"; return 1; }
+}
+
 # python SCRIPT ARGUMENT..: with the pinned clients.
 python() { "$python" "$@"; }
 
@@ -131,6 +137,11 @@ fi
 if wants examples; then
     heading "examples"
     step examples examples
+fi
+
+if wants demo; then
+    heading "demo"
+    step demo demo
 fi
 
 if wants interop; then
