@@ -5,6 +5,7 @@
 - one version of each of arrow, parquet, object_store and datafusion in Cargo.lock
 - crate arrows point down; the pure crate depends on ids and bitmaps only; the query engine is
   named by `sql` and above only
+- pages and sections of docs/ that the code names exist
 - nothing left open in the code, ASCII sources, no path of a home folder, no registry host
 
 The exceptions are a list that may only shrink.
@@ -39,6 +40,7 @@ ENGINE = {"tarndb-sql", "tarndb", "tarndb-cli"}
 OPEN_WORDS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|\btodo!\(|\bunimplemented!\(|#\[ignore")
 HOME = re.compile(r"/(home/[a-z]|root/|Users/[A-Za-z])")
 REGISTRY_WORDS = ("crates" + ".io", "pypi" + ".org", "npmjs" + ".org", "deb.debian" + ".org")
+DOC_REFERENCE = re.compile(r'(docs/[a-z0-9/_-]+\.md)((?:(?:,| and) "[^"\n]+")*)')
 TEXT = {".rs", ".py", ".sh", ".md", ".toml", ".yml", ".sql", ".slt", ""}
 EXCEPTIONS = set()
 
@@ -106,6 +108,20 @@ def crate_rules():
             yield f"{name}: only sql and above may name {', '.join(sorted(engine))}"
 
 
+def references(path, text):
+    """Pages of the documentation that a source file names must exist, with the section it names."""
+    for page, sections in DOC_REFERENCE.findall(text):
+        target = ROOT / page
+        if not target.is_file():
+            yield f"names a page that does not exist: {page}"
+            continue
+        headings = {line.lstrip("#").strip().strip("`") for line in target.read_text().splitlines()
+                    if line.startswith("#")}
+        for section in re.findall(r'"([^"]+)"', sections):
+            if section not in headings:
+                yield f"names a section that does not exist: {page}, \"{section}\""
+
+
 def lock_rules():
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text())
     for name in SINGLE:
@@ -123,7 +139,7 @@ def findings():
             text = path.read_text()
         except UnicodeDecodeError:
             continue
-        rules = [*any_text(path, text)] + ([*rust_file(path, text)] if path.suffix == ".rs" else [])
+        rules = [*any_text(path, text)] + ([*rust_file(path, text), *references(path, text)] if path.suffix == ".rs" else [])
         for rule in rules:
             yield f"{path.relative_to(ROOT)}: {rule}"
     yield from crate_rules()
