@@ -54,7 +54,7 @@ impl Matrix {
 }
 
 use Rule::{
-    BindsExisting as BIND, ColumnsReplaced as CREP, Compatible as ok, Dropped as DROP,
+    BindsExisting as BIND, ColumnsReplaced as CREP, Compatible as ____, Dropped as DROP,
     IdTaken as ID__, InSchema as INSC, NameRead as LOOK, ObeyedFeature as FEAT, ObeyedKey as OBEY,
     Overwritten as OVER, OverwrittenMove as MOOT, ReadChanged as READ, Rebase as RB__,
     Renamed as RNAM, RequiredColumn as REQ_, RowMap as MAP_, SameAppTxn as APP_,
@@ -67,34 +67,34 @@ use Rule::{
 #[rustfmt::skip]
 pub static MANAGED: Matrix = Matrix {
     tables: [
-        // theirs:       adds   dels   drops  moves  over   +col   +col!  text   schema prop   prop!  feat   feat!  create drop   rename app
-        /* adds      */ [ok, ok, ok, ok, OVER, ok, REQ_, ok, REPL, ok, OBEY, ok, FEAT, ID__, DROP, ok, ok],
-        /* deletes   */ [ok, ROWS, ROWS, MAP_, OVER, ok, REQ_, ok, REPL, ok, OBEY, ok, FEAT, ID__, DROP, ok, ok],
-        /* drops     */ [ok, ROWS, ROWS, MAP_, OVER, ok, REQ_, ok, REPL, ok, OBEY, ok, FEAT, ID__, DROP, ok, ok],
-        /* moves     */ [ok, MAP_, MAP_, FILE, MOOT, ok, REQ_, ok, REPL, ok, OBEY, ok, FEAT, ID__, DROP, ok, ok],
-        /* overwrite */ [HEAD, HEAD, HEAD, RB__, OVER, ok, REQ_, ok, REPL, ok, OBEY, ok, FEAT, ID__, DROP, ok, ok],
-        /* +col      */ [ok, ok, ok, ok, ok, COL_, COL_, RB__, REPL, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ok],
-        /* +col!     */ [REQ_, REQ_, REQ_, REQ_, REQ_, COL_, COL_, RB__, REPL, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ok],
-        /* text      */ [ok, ok, ok, ok, ok, RB__, RB__, TEXT, CREP, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ok],
-        /* schema    */ [REPL, REPL, REPL, REPL, REPL, REPL, REPL, CREP, SCH_, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ok],
-        /* prop      */ [ok, ok, ok, ok, ok, RB__, RB__, RB__, RB__, KEY_, KEY_, RB__, RB__, ID__, DROP, RB__, ok],
-        /* prop!     */ [BIND, BIND, BIND, BIND, BIND, RB__, RB__, RB__, RB__, KEY_, KEY_, RB__, RB__, ID__, DROP, RB__, ok],
-        /* feat      */ [ok, ok, ok, ok, ok, RB__, RB__, RB__, RB__, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ok],
-        /* feat!     */ [FEAT, FEAT, FEAT, FEAT, FEAT, RB__, RB__, RB__, RB__, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ok],
+        // theirs:        adds  dels  drop  move  over  +col  +co!  text  schm  prop  pro!  feat  fea!  make  drop  name  app
+        /* adds      */ [____, ____, ____, ____, OVER, ____, REQ_, ____, REPL, ____, OBEY, ____, FEAT, ID__, DROP, ____, ____],
+        /* deletes   */ [____, ROWS, ROWS, MAP_, OVER, ____, REQ_, ____, REPL, ____, OBEY, ____, FEAT, ID__, DROP, ____, ____],
+        /* drops     */ [____, ROWS, ROWS, MAP_, OVER, ____, REQ_, ____, REPL, ____, OBEY, ____, FEAT, ID__, DROP, ____, ____],
+        /* moves     */ [____, MAP_, MAP_, FILE, MOOT, ____, REQ_, ____, REPL, ____, OBEY, ____, FEAT, ID__, DROP, ____, ____],
+        /* overwrite */ [HEAD, HEAD, HEAD, RB__, OVER, ____, REQ_, ____, REPL, ____, OBEY, ____, FEAT, ID__, DROP, ____, ____],
+        /* +col      */ [____, ____, ____, ____, ____, COL_, COL_, RB__, REPL, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ____],
+        /* +col!     */ [REQ_, REQ_, REQ_, REQ_, REQ_, COL_, COL_, RB__, REPL, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ____],
+        /* text      */ [____, ____, ____, ____, ____, RB__, RB__, TEXT, CREP, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ____],
+        /* schema    */ [REPL, REPL, REPL, REPL, REPL, REPL, REPL, CREP, SCH_, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ____],
+        /* prop      */ [____, ____, ____, ____, ____, RB__, RB__, RB__, RB__, KEY_, KEY_, RB__, RB__, ID__, DROP, RB__, ____],
+        /* prop!     */ [BIND, BIND, BIND, BIND, BIND, RB__, RB__, RB__, RB__, KEY_, KEY_, RB__, RB__, ID__, DROP, RB__, ____],
+        /* feat      */ [____, ____, ____, ____, ____, RB__, RB__, RB__, RB__, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ____],
+        /* feat!     */ [FEAT, FEAT, FEAT, FEAT, FEAT, RB__, RB__, RB__, RB__, RB__, RB__, RB__, RB__, ID__, DROP, RB__, ____],
         /* create    */ [ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__, ID__],
         /* drop      */ [DROP, DROP, DROP, DROP, DROP, DROP, DROP, DROP, DROP, DROP, DROP, DROP, DROP, ID__, DROP, RNAM, DROP],
-        /* rename    */ [ok, ok, ok, ok, ok, RB__, RB__, RB__, RB__, RB__, RB__, RB__, RB__, ID__, RNAM, RNAM, ok],
-        /* app       */ [ok, ok, ok, ok, ok, ok, ok, ok, ok, ok, ok, ok, ok, ID__, DROP, ok, APP_],
-        /* read      */ [READ, READ, READ, ok, READ, READ, READ, ok, READ, ok, ok, ok, ok, READ, READ, READ, ok],
+        /* rename    */ [____, ____, ____, ____, ____, RB__, RB__, RB__, RB__, RB__, RB__, RB__, RB__, ID__, RNAM, RNAM, ____],
+        /* app       */ [____, ____, ____, ____, ____, ____, ____, ____, ____, ____, ____, ____, ____, ID__, DROP, ____, APP_],
+        /* read      */ [READ, READ, READ, ____, READ, READ, READ, ____, READ, ____, ____, ____, ____, READ, READ, READ, ____],
     ],
     catalog: [
-        // theirs:          +schema -schema +table -table rename
-        /* +schema      */ [SAME, SAME, ok, ok, ok],
+        // theirs:           +sch  -sch  +tab  -tab  name
+        /* +schema      */ [SAME, SAME, ____, ____, ____],
         /* -schema      */ [SAME, SAME, INSC, INSC, INSC],
-        /* +table       */ [ok, INSC, NAME, ok, NAME],
-        /* -table       */ [ok, INSC, ok, ok, ok],
-        /* rename       */ [ok, INSC, NAME, ok, NAME],
-        /* looks up     */ [ok, LOOK, LOOK, LOOK, LOOK],
+        /* +table       */ [____, INSC, NAME, ____, NAME],
+        /* -table       */ [____, INSC, ____, ____, ____],
+        /* rename       */ [____, INSC, NAME, ____, NAME],
+        /* looks up     */ [____, LOOK, LOOK, LOOK, LOOK],
     ],
 };
 

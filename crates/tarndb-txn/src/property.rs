@@ -24,7 +24,7 @@ pub const ENABLE_DELETION_VECTORS: &str = "delta.enableDeletionVectors";
 pub const COPY_ON_WRITE: &str = "tarndb.deletionVectors";
 
 /// `delta.` properties that change how a table is kept, not what a writer must do.
-const HARMLESS_KEYS: &[&str] = &[
+pub const HARMLESS_KEYS: &[&str] = &[
     "delta.autoOptimize.autoCompact",
     "delta.autoOptimize.optimizeWrite",
     "delta.checkpoint.writeStatsAsJson",
@@ -50,7 +50,7 @@ const HARMLESS_KEYS: &[&str] = &[
 ];
 
 /// Features that may be raised beside any data (docs/conflicts.md lists why each may).
-const HARMLESS_FEATURES: &[&str] = &[
+pub const HARMLESS_FEATURES: &[&str] = &[
     "appendOnly",
     "catalogManaged",
     "changeDataFeed",
@@ -70,7 +70,7 @@ const HARMLESS_FEATURES: &[&str] = &[
 ];
 
 /// Properties that bind later writers only; data committed before them cannot break them.
-const SWITCHES: &[&str] = &[
+pub const SWITCHES: &[&str] = &[
     "delta.appendOnly",
     "delta.enableChangeDataFeed",
     "delta.enableDeletionVectors",
