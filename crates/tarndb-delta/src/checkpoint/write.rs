@@ -1,0 +1,168 @@
+//! Writing a classic checkpoint and the hint to it.
+//!
+//! Invariant: only a version whose commit is published is checkpointed (the caller sees to
+//! it); the hint is written after the checkpoint. Actions go out in batches, so that memory
+//! follows the compressed file.
+//! Spec: Delta PROTOCOL, "Checkpoints", "Last Checkpoint File".
+
+use parquet::arrow::AsyncArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::async_writer::ParquetObjectWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use tarndb_storage::{Path, Store};
+use tarndb_table::{CheckpointInfo, DataFile, Deletion, TableState};
+
+use super::batch::batch;
+use super::retention::{tombstone_cutoff, txn_cutoff};
+use super::schema::checkpoint_schema;
+use crate::action::{Action, Add, DomainMetadata};
+use crate::error::DeltaError;
+use crate::state::DeltaState;
+use crate::{dv, path, stats_json};
+
+const BATCH_ROWS: usize = 4096;
+const ROW_GROUP_ROWS: usize = 64 * 1024;
+
+/// Writes the checkpoint of `state` and `_last_checkpoint`.
+///
+/// # Errors
+/// `WriteCheckpoint`, `Store`.
+///
+/// # Cost
+/// Two PUTs (a multi-part upload for a checkpoint above the writer's buffer).
+pub(crate) async fn write_checkpoint(
+    store: &Store,
+    location: &Path,
+    state: &TableState,
+) -> Result<CheckpointInfo, DeltaError> {
+    let log = path::log_dir(location);
+    let key = log
+        .clone()
+        .join(format!("{:020}.checkpoint.parquet", state.version.0));
+    let actions = checkpoint_actions(state, store.context().now().0)?;
+    let fail = |source: Box<dyn std::error::Error + Send + Sync>| DeltaError::WriteCheckpoint {
+        file: key.to_string(),
+        source,
+    };
+    let schema = checkpoint_schema();
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+        .build();
+    let options = ArrowWriterOptions::new()
+        .with_properties(properties)
+        .with_skip_arrow_metadata(true);
+    let sink = ParquetObjectWriter::new(store.objects(), key.clone());
+    let mut writer =
+        AsyncArrowWriter::try_new_with_options(sink, std::sync::Arc::clone(&schema), options)
+            .map_err(|error| fail(error.into()))?;
+    let mut count = 0_u64;
+    let mut adds = 0_u64;
+    let mut actions = actions.peekable();
+    while actions.peek().is_some() {
+        let chunk: Vec<Action> = actions.by_ref().take(BATCH_ROWS).collect();
+        count += u64::try_from(chunk.len()).unwrap_or(0);
+        adds += chunk
+            .iter()
+            .map(|action| u64::from(matches!(action, Action::Add(_))))
+            .sum::<u64>();
+        let rows = batch(&chunk, &schema).map_err(|error| fail(error.into()))?;
+        writer
+            .write(&rows)
+            .await
+            .map_err(|error| fail(error.into()))?;
+    }
+    writer.finish().await.map_err(|error| fail(error.into()))?;
+    let size_bytes = u64::try_from(writer.bytes_written()).unwrap_or(0);
+    let hint = format!(
+        "{{\"version\":{},\"size\":{count},\"sizeInBytes\":{size_bytes},\"numOfAddFiles\":{adds}}}",
+        state.version.0
+    );
+    store
+        .put(&log.join("_last_checkpoint"), hint.into_bytes().into())
+        .await?;
+    Ok(CheckpointInfo {
+        version: state.version,
+        files: vec![key],
+        actions: count,
+        size_bytes,
+    })
+}
+
+/// The reconciled actions of a state, less what has expired at `now_ms`.
+pub(crate) fn checkpoint_actions(
+    state: &TableState,
+    now_ms: i64,
+) -> Result<impl Iterator<Item = Action> + Send + '_, DeltaError> {
+    let delta = DeltaState::of(state)?;
+    let tombstones_after = tombstone_cutoff(&state.properties, now_ms);
+    let txns_after = txn_cutoff(&state.properties, now_ms);
+    let head = [
+        Action::Protocol(delta.protocol.as_ref().clone()),
+        Action::Metadata(Box::new(delta.metadata.as_ref().clone())),
+    ];
+    let txns = delta.txns.values().filter(move |txn| {
+        txns_after.is_none_or(|cutoff| txn.last_updated.is_some_and(|updated| updated > cutoff))
+    });
+    let domains = delta.domains.iter().map(|(domain, configuration)| {
+        Action::Domain(DomainMetadata {
+            domain: domain.clone(),
+            configuration: configuration.clone(),
+            removed: false,
+        })
+    });
+    let removes = delta
+        .tombstones
+        .values()
+        .filter(move |remove| remove.deletion_timestamp.unwrap_or(0) > tombstones_after)
+        .map(|remove| {
+            let mut remove = remove.as_ref().clone();
+            remove.data_change = false;
+            Action::Remove(Box::new(remove))
+        });
+    let adds = state
+        .files
+        .values()
+        .map(move |file| Action::Add(Box::new(live_add(file, state, false))));
+    Ok(head
+        .into_iter()
+        .chain(txns.cloned().map(Action::Txn))
+        .chain(domains)
+        .chain(adds)
+        .chain(removes))
+}
+
+/// The `add` of a live file.
+pub(crate) fn live_add(file: &DataFile, state: &TableState, data_change: bool) -> Add {
+    let stats = file.raw_stats.clone().or_else(|| {
+        file.stats
+            .as_ref()
+            .map(|statistics| stats_json::write(statistics, &state.schema))
+    });
+    Add {
+        path: file.raw_path.clone(),
+        partition_values: file.partition_values.clone(),
+        size: i64::try_from(file.size_bytes).unwrap_or(i64::MAX),
+        modification_time: file.modification_time_ms,
+        data_change,
+        stats,
+        tags: tags(file),
+        deletion_vector: match &file.deletion {
+            Deletion::Stored(descriptor) => Some(dv::from_descriptor(descriptor)),
+            Deletion::None | Deletion::Loaded(_) => None,
+        },
+        base_row_id: file.base_row_id,
+        default_row_commit_version: file.default_row_commit_version,
+        clustering_provider: None,
+    }
+}
+
+/// The tags of a file; `None` when there are none.
+pub(crate) fn tags(file: &DataFile) -> Option<std::collections::BTreeMap<String, Option<String>>> {
+    let tags = file
+        .tags
+        .iter()
+        .map(|(key, value)| (key.clone(), Some(value.clone())));
+    (!file.tags.is_empty()).then(|| tags.collect())
+}

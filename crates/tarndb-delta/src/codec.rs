@@ -1,0 +1,137 @@
+//! `DeltaCodec`: the Delta format behind `TableCodec`.
+//!
+//! Invariant: `apply(head, encode(commit))` is the state that the commit describes; an entry
+//! is published byte for byte as it was committed.
+//! Spec: docs/format/publishing.md; Delta PROTOCOL.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tarndb_storage::{Path, Store};
+use tarndb_table::{
+    CheckpointInfo, Commit, Deletion, DvDescriptor, Entry, LoadRequest, RowSet, TableCodec,
+    TableError, TableState,
+};
+use tarndb_txn::TableEffects;
+use tarndb_types::{TableVersion, Uuid};
+
+use crate::checkpoint::write::write_checkpoint;
+use crate::error::DeltaError;
+use crate::load::{commit_key, entry_actions};
+use crate::replay::Replay;
+use crate::{dv, effects, encode, load, path};
+
+/// Largest deletion vector kept in the log itself, bytes.
+const INLINE_DV_BYTES: usize = 1024;
+
+/// The codec of Delta tables.
+#[derive(Clone, Debug)]
+pub struct DeltaCodec {
+    inline_dv_bytes: usize,
+}
+
+impl Default for DeltaCodec {
+    fn default() -> Self {
+        Self {
+            inline_dv_bytes: INLINE_DV_BYTES,
+        }
+    }
+}
+
+impl DeltaCodec {
+    /// A codec that keeps deletion vectors of up to `bytes` serialised bytes in the log.
+    pub fn with_inline_dv_bytes(bytes: usize) -> Self {
+        Self {
+            inline_dv_bytes: bytes,
+        }
+    }
+}
+
+#[async_trait]
+impl TableCodec for DeltaCodec {
+    fn format(&self) -> &'static str {
+        "delta"
+    }
+
+    async fn load(&self, request: LoadRequest<'_>) -> Result<TableState, TableError> {
+        Ok(load::load(request).await?)
+    }
+
+    fn apply(&self, state: Option<&TableState>, entry: &Entry) -> Result<TableState, TableError> {
+        let expected = state.map_or(0, |state| state.version.0 + 1);
+        let log = Path::from("_delta_log");
+        if entry.version.0 != expected {
+            return Err(DeltaError::TailGap {
+                wanted: expected,
+                have: entry.version.0.to_string(),
+                log: log.to_string(),
+            }
+            .into());
+        }
+        let mut replay = match state {
+            Some(state) => Replay::from_state(state)?,
+            None => Replay::default(),
+        };
+        replay.commit(entry_actions(entry, &log)?)?;
+        Ok(replay.finish(entry.version.0, log.as_ref())?)
+    }
+
+    fn encode(&self, commit: &Commit<'_>) -> Result<Entry, TableError> {
+        Ok(encode::encode(commit)?)
+    }
+
+    async fn effects(
+        &self,
+        store: &Store,
+        location: &Path,
+        entry: &Entry,
+        rows_for: &BTreeSet<String>,
+    ) -> Result<TableEffects, TableError> {
+        Ok(effects::effects(store, location, entry, rows_for).await?)
+    }
+
+    async fn load_deletion(
+        &self,
+        store: &Store,
+        location: &Path,
+        deletion: &Deletion,
+    ) -> Result<Arc<RowSet>, TableError> {
+        Ok(effects::deleted_rows(store, location, deletion).await?)
+    }
+
+    async fn store_deletions(
+        &self,
+        store: &Store,
+        location: &Path,
+        rows: &[Arc<RowSet>],
+    ) -> Result<Vec<DvDescriptor>, TableError> {
+        Ok(dv::store(store, location, rows, self.inline_dv_bytes).await?)
+    }
+
+    fn published_key(&self, location: &Path, version: TableVersion) -> Path {
+        commit_key(&path::log_dir(location), version.0)
+    }
+
+    fn published_bytes(&self, entry: &Entry) -> Bytes {
+        let mut text = entry.lines.join("\n");
+        text.push('\n');
+        text.into_bytes().into()
+    }
+
+    async fn checkpoint(
+        &self,
+        store: &Store,
+        location: &Path,
+        state: &TableState,
+    ) -> Result<CheckpointInfo, TableError> {
+        Ok(write_checkpoint(store, location, state).await?)
+    }
+
+    fn staged_key(&self, location: &Path, version: TableVersion, id: Uuid) -> Path {
+        path::log_dir(location)
+            .join("_staged_commits")
+            .join(format!("{:020}.{}.json", version.0, id.hyphenated()))
+    }
+}

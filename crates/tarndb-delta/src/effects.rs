@@ -1,0 +1,232 @@
+//! Effects: what a committed entry did, decoded from its lines alone.
+//!
+//! Invariant: never less than what the entry did. What its lines do not tell exactly (another
+//! engine's change of metadata, vectors that were not asked for) counts as the largest
+//! change it can be.
+//! Spec: docs/conflicts.md, "Effects".
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tarndb_storage::{Path, Store};
+use tarndb_table::{Deletion, Entry, RowSet};
+use tarndb_txn::{
+    ConfigEffect, Operation, OverwriteKind, Removal, SchemaEffect, TableEffects, Touched,
+};
+
+use crate::action::{Action, Add, Change, CommitInfo, DeletionVector, Metadata, Remove};
+use crate::error::DeltaError;
+use crate::load::entry_actions;
+use crate::{dv, path};
+
+/// Parameter of `commitInfo` that names how data was written.
+pub const MODE_PARAMETER: &str = "mode";
+/// Value of [`MODE_PARAMETER`] for a commit that replaces all data.
+pub const MODE_OVERWRITE: &str = "Overwrite";
+/// Parameter that says whether an overwrite's source read the table itself.
+pub const SOURCE_READ_TARGET: &str = "sourceReadTarget";
+
+/// Decodes the effects of an entry; see `TableCodec::effects`.
+pub(crate) async fn effects(
+    store: &Store,
+    location: &Path,
+    entry: &Entry,
+    rows_for: &BTreeSet<String>,
+) -> Result<TableEffects, DeltaError> {
+    let actions = entry_actions(entry, &path::log_dir(location))?;
+    let parts = Parts::of(&actions)?;
+    let mut effects = TableEffects {
+        operation: parts
+            .info
+            .and_then(|info| info.operation.as_deref()?.parse().ok()),
+        created: entry.version.0 == 0,
+        overwrite: parts.info.and_then(overwrite),
+        app_txns: parts.app_txns,
+        ..TableEffects::default()
+    };
+    if !effects.created {
+        (effects.schema, effects.config) =
+            metadata_effects(parts.info, parts.metadata, parts.protocol);
+    }
+    for (path, add) in &parts.adds {
+        match parts.removes.get(path) {
+            None => effects.adds |= add.data_change,
+            Some(remove) => {
+                let wanted = rows_for.contains(path);
+                if let Some(touched) = touched(store, location, add, remove, wanted).await? {
+                    effects.deletions.insert(path.clone(), touched);
+                }
+            }
+        }
+    }
+    for (path, remove) in &parts.removes {
+        if !parts.adds.contains_key(path) {
+            let removal = if remove.data_change {
+                Removal::Deleted
+            } else {
+                Removal::Moved
+            };
+            effects.removes.insert(path.clone(), removal);
+        }
+    }
+    Ok(effects)
+}
+
+/// The actions of one entry by kind; files by canonical path.
+#[derive(Default)]
+struct Parts<'a> {
+    info: Option<&'a CommitInfo>,
+    metadata: Option<&'a Metadata>,
+    protocol: bool,
+    adds: BTreeMap<String, &'a Add>,
+    removes: BTreeMap<String, &'a Remove>,
+    app_txns: BTreeMap<String, i64>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(actions: &'a [Action]) -> Result<Self, DeltaError> {
+        let mut parts = Self::default();
+        for action in actions {
+            match action {
+                Action::CommitInfo(info) => parts.info = Some(info),
+                Action::Metadata(metadata) => parts.metadata = Some(metadata),
+                Action::Protocol(_) => parts.protocol = true,
+                Action::Add(add) => {
+                    parts.adds.insert(path::table_path(&add.path)?, add);
+                }
+                Action::Remove(remove) => {
+                    parts
+                        .removes
+                        .insert(path::table_path(&remove.path)?, remove);
+                }
+                Action::Txn(txn) => {
+                    parts.app_txns.insert(txn.app_id.clone(), txn.version);
+                }
+                Action::Domain(_) | Action::Sidecar(_) => {}
+            }
+        }
+        Ok(parts)
+    }
+}
+
+fn overwrite(info: &CommitInfo) -> Option<OverwriteKind> {
+    let parameter = |key: &str| info.operation_parameters.get(key).map(String::as_str);
+    let by_mode =
+        parameter(MODE_PARAMETER).is_some_and(|mode| mode.eq_ignore_ascii_case(MODE_OVERWRITE));
+    let operation = info
+        .operation
+        .as_deref()
+        .and_then(|name| name.parse::<Operation>().ok());
+    let by_operation = matches!(
+        operation,
+        Some(
+            Operation::Overwrite
+                | Operation::Truncate
+                | Operation::ReplaceTable
+                | Operation::Restore
+        )
+    );
+    (by_mode || by_operation).then(|| OverwriteKind::All {
+        source_read_target: parameter(SOURCE_READ_TARGET) == Some("true"),
+    })
+}
+
+/// Rows newly deleted in a file that stays; `None` when only its description changed.
+async fn touched(
+    store: &Store,
+    location: &Path,
+    add: &Add,
+    remove: &Remove,
+    wanted: bool,
+) -> Result<Option<Touched>, DeltaError> {
+    if add.deletion_vector == remove.deletion_vector {
+        return Ok(None);
+    }
+    if !wanted {
+        return Ok(Some(Touched::WholeFile));
+    }
+    let new = rows(store, location, add.deletion_vector.as_ref()).await?;
+    let old = rows(store, location, remove.deletion_vector.as_ref()).await?;
+    // Rows that came back to life are more than a set of deleted rows can say.
+    if !old.is_subset(&new) {
+        return Ok(Some(Touched::WholeFile));
+    }
+    Ok(Some(Touched::Rows(new - old)))
+}
+
+async fn rows(
+    store: &Store,
+    location: &Path,
+    vector: Option<&DeletionVector>,
+) -> Result<RowSet, DeltaError> {
+    match vector {
+        None => Ok(RowSet::new()),
+        Some(vector) => dv::load(store, location, &dv::to_descriptor(vector)?).await,
+    }
+}
+
+/// The rows that `deletion` deletes.
+pub(crate) async fn deleted_rows(
+    store: &Store,
+    location: &Path,
+    deletion: &Deletion,
+) -> Result<std::sync::Arc<RowSet>, DeltaError> {
+    match deletion {
+        Deletion::None => Ok(std::sync::Arc::new(RowSet::new())),
+        Deletion::Loaded(rows) => Ok(std::sync::Arc::clone(rows)),
+        Deletion::Stored(descriptor) => Ok(std::sync::Arc::new(
+            dv::load(store, location, descriptor).await?,
+        )),
+    }
+}
+
+fn metadata_effects(
+    info: Option<&CommitInfo>,
+    metadata: Option<&Metadata>,
+    protocol: bool,
+) -> (Vec<SchemaEffect>, Vec<ConfigEffect>) {
+    let (mut schema, mut config) = (Vec::new(), Vec::new());
+    let replaced = || SchemaEffect::Replace {
+        fingerprint: metadata.map_or_else(String::new, fingerprint),
+    };
+    let told = info.and_then(|info| info.tarndb.as_ref());
+    let Some(told) = told else {
+        if metadata.is_some() || protocol {
+            schema.push(replaced());
+        }
+        return (schema, config);
+    };
+    for change in &told.changes {
+        match change.clone() {
+            Change::AddColumn {
+                name,
+                r#type,
+                nullable,
+            } => {
+                schema.push(SchemaEffect::AddColumn {
+                    name,
+                    type_text: r#type,
+                    nullable,
+                });
+            }
+            Change::ReplaceSchema => schema.push(replaced()),
+            Change::Comment { column, text } => {
+                schema.push(SchemaEffect::SetComment { column, text });
+            }
+            Change::Set { key, value } => config.push(ConfigEffect::Set { key, value }),
+            Change::Unset { key } => config.push(ConfigEffect::Unset { key }),
+            Change::AddFeature { name } => config.push(ConfigEffect::AddFeature { name }),
+        }
+    }
+    if told.changes.is_empty() && (metadata.is_some() || protocol) {
+        schema.push(replaced());
+    }
+    (schema, config)
+}
+
+/// Equal for equal schemas and partitionings only.
+fn fingerprint(metadata: &Metadata) -> String {
+    format!(
+        "{} partitioned by {:?}",
+        metadata.schema_string, metadata.partition_columns
+    )
+}

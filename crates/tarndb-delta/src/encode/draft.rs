@@ -1,0 +1,265 @@
+//! `Draft`: protocol and metadata of the commit being encoded.
+//!
+//! Invariant: starts from the head's actions; `changes` tells every difference to them.
+//! Spec: Delta PROTOCOL, "Change Metadata", "Protocol Evolution".
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use tarndb_table::{Commit, Field, MetadataChange, Schema, TableDefinition};
+
+use super::property::{Asks, judge, judge_unset};
+use crate::action::{Change, Format, Metadata, Protocol};
+use crate::error::DeltaError;
+use crate::feature;
+use crate::schema_json::{parse_schema, schema_string, type_text};
+use crate::state::DeltaState;
+
+/// Protocol and metadata under change.
+pub(super) struct Draft {
+    base: Option<(Protocol, Metadata)>,
+    pub(super) protocol: Protocol,
+    pub(super) metadata: Metadata,
+    pub(super) schema: Schema,
+    features: BTreeSet<&'static str>,
+    /// What differs from the head, for `commitInfo`.
+    pub(super) changes: Vec<Change>,
+}
+
+impl Draft {
+    /// The head's, or that of a new table.
+    pub(super) fn start(commit: &Commit<'_>) -> Result<Self, DeltaError> {
+        match (commit.head, commit.create) {
+            (Some(head), None) => {
+                let delta = DeltaState::of(head)?;
+                let metadata = delta.metadata.as_ref().clone();
+                Ok(Self {
+                    protocol: delta.protocol.as_ref().clone(),
+                    schema: parse_schema(&metadata.schema_string)?,
+                    base: Some((delta.protocol.as_ref().clone(), metadata.clone())),
+                    metadata,
+                    features: BTreeSet::new(),
+                    changes: Vec::new(),
+                })
+            }
+            (None, Some(definition)) => Self::create(definition, commit),
+            (head, _) => Err(DeltaError::IllegalCommit {
+                rule: "a commit either creates a table or changes one",
+                detail: format!("head={}", head.is_some()),
+            }),
+        }
+    }
+
+    fn create(definition: &TableDefinition, commit: &Commit<'_>) -> Result<Self, DeltaError> {
+        check_schema(&definition.schema, &definition.partition_columns)?;
+        let mut features = feature::features_of(&definition.schema.fields);
+        let mut configuration = BTreeMap::new();
+        for (key, value) in &definition.properties {
+            match judge(key, value)? {
+                Asks::OnlyFeature(name) => {
+                    features.insert(name);
+                    continue;
+                }
+                Asks::Feature(name) => {
+                    features.insert(name);
+                }
+                Asks::Nothing => {}
+            }
+            configuration.insert(key.clone(), value.clone());
+        }
+        configuration.insert(
+            "delta.enableInCommitTimestamps".to_owned(),
+            "true".to_owned(),
+        );
+        let metadata = Metadata {
+            id: definition.id.to_string(),
+            name: Some(definition.name.clone()),
+            description: definition.description.clone(),
+            format: Format::default(),
+            schema_string: schema_string(&definition.schema)?,
+            partition_columns: definition.partition_columns.clone(),
+            created_time: Some(commit.stamp.timestamp.0),
+            configuration,
+        };
+        Ok(Self {
+            base: None,
+            protocol: feature::managed_protocol(&features),
+            metadata,
+            schema: definition.schema.clone(),
+            features,
+            changes: Vec::new(),
+        })
+    }
+
+    /// Applies one change of metadata.
+    pub(super) fn change(&mut self, change: &MetadataChange) -> Result<(), DeltaError> {
+        match change {
+            MetadataChange::AddColumn(field) => self.add_column(field),
+            MetadataChange::SetProperty { key, value } => self.set_property(key, value),
+            MetadataChange::UnsetProperty { key } => {
+                judge_unset(key)?;
+                if self.metadata.configuration.remove(key).is_some() {
+                    self.changes.push(Change::Unset { key: key.clone() });
+                }
+                Ok(())
+            }
+            MetadataChange::SetComment { column, text } => self.set_comment(column, text),
+            MetadataChange::ReplaceSchema {
+                schema,
+                partition_columns,
+            } => {
+                check_schema(schema, partition_columns)?;
+                self.schema = schema.clone();
+                self.metadata
+                    .partition_columns
+                    .clone_from(partition_columns);
+                self.features.extend(feature::features_of(&schema.fields));
+                self.changes.push(Change::ReplaceSchema);
+                self.refresh_schema()
+            }
+        }
+    }
+
+    fn add_column(&mut self, field: &Field) -> Result<(), DeltaError> {
+        if !field.nullable {
+            return Err(DeltaError::NewColumnNotNull {
+                column: field.name.clone(),
+            });
+        }
+        if self.schema.field(&field.name).is_some() {
+            return Err(DeltaError::ColumnExists {
+                column: field.name.clone(),
+            });
+        }
+        self.schema.fields.push(field.clone());
+        self.schema.validate().map_err(DeltaError::from_table)?;
+        self.features
+            .extend(feature::features_of(std::slice::from_ref(field)));
+        self.changes.push(Change::AddColumn {
+            name: field.name.clone(),
+            r#type: type_text(&field.data_type)?,
+            nullable: true,
+        });
+        self.refresh_schema()
+    }
+
+    fn set_property(&mut self, key: &str, value: &str) -> Result<(), DeltaError> {
+        match judge(key, value)? {
+            Asks::OnlyFeature(name) => {
+                self.features.insert(name);
+                return Ok(());
+            }
+            Asks::Feature(name) => {
+                self.features.insert(name);
+            }
+            Asks::Nothing => {}
+        }
+        self.store_property(key, value);
+        Ok(())
+    }
+
+    fn store_property(&mut self, key: &str, value: &str) {
+        let old = self
+            .metadata
+            .configuration
+            .insert(key.to_owned(), value.to_owned());
+        // Told even when nothing changes: a rebase must see that this commit wanted it so.
+        if old.as_deref() != Some(value) || self.base.is_some() {
+            self.changes.push(Change::Set {
+                key: key.to_owned(),
+                value: value.to_owned(),
+            });
+        }
+    }
+
+    fn set_comment(
+        &mut self,
+        column: &Option<String>,
+        text: &Option<String>,
+    ) -> Result<(), DeltaError> {
+        self.changes.push(Change::Comment {
+            column: column.clone(),
+            text: text.clone(),
+        });
+        let Some(column) = column else {
+            self.metadata.description.clone_from(text);
+            return Ok(());
+        };
+        let place = self.schema.field(column).map(|(place, _)| place);
+        let field = place.and_then(|place| self.schema.fields.get_mut(place));
+        let Some(field) = field else {
+            return Err(DeltaError::NoSuchColumn {
+                column: column.clone(),
+            });
+        };
+        match text {
+            Some(text) => field
+                .metadata
+                .insert("comment".to_owned(), Value::from(text.as_str())),
+            None => field.metadata.remove("comment"),
+        };
+        self.refresh_schema()
+    }
+
+    fn refresh_schema(&mut self) -> Result<(), DeltaError> {
+        self.metadata.schema_string = schema_string(&self.schema)?;
+        Ok(())
+    }
+
+    /// Lets the commit store deletion vectors.
+    pub(super) fn enable_deletion_vectors(&mut self) {
+        self.features.insert(feature::DELETION_VECTORS);
+        let key = "delta.enableDeletionVectors";
+        let enabled = self.metadata.configuration.get(key);
+        if !enabled.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            self.store_property(key, "true");
+        }
+    }
+
+    /// Raises the protocol by what the changes need.
+    pub(super) fn raise_features(&mut self) -> Result<(), DeltaError> {
+        if let Some((base, _)) = &self.base {
+            // Without writer lists the table is not a managed one; checking that comes first.
+            feature::check_write(base)?;
+        }
+        let raised = feature::raise(&self.protocol, &self.features);
+        for name in &self.features {
+            if self.base.is_some() && !self.protocol.lists_writer_feature(name) {
+                self.changes.push(Change::AddFeature {
+                    name: (*name).to_owned(),
+                });
+            }
+        }
+        self.protocol = raised;
+        Ok(())
+    }
+
+    /// The protocol, when the commit must state it.
+    pub(super) fn new_protocol(&self) -> Option<Protocol> {
+        let same = self
+            .base
+            .as_ref()
+            .is_some_and(|(base, _)| *base == self.protocol);
+        (!same).then(|| self.protocol.clone())
+    }
+
+    /// The metadata, when the commit must state it.
+    pub(super) fn new_metadata(&self) -> Option<Metadata> {
+        let same = self
+            .base
+            .as_ref()
+            .is_some_and(|(_, base)| *base == self.metadata);
+        (!same).then(|| self.metadata.clone())
+    }
+
+    /// May rows be removed from the table?
+    pub(super) fn is_append_only(&self) -> bool {
+        let value = self.metadata.configuration.get("delta.appendOnly");
+        value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+}
+
+fn check_schema(schema: &Schema, partition_columns: &[String]) -> Result<(), DeltaError> {
+    schema.validate().map_err(DeltaError::from_table)?;
+    tarndb_table::check_partition_columns(schema, partition_columns).map_err(DeltaError::from_table)
+}

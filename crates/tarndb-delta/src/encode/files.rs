@@ -1,0 +1,230 @@
+//! The file actions of a commit, and the rules they must keep.
+//!
+//! Invariant: at most one add and one remove per path, never with the same vector id; a
+//! remove repeats the live add byte for byte where it must.
+//! Spec: Delta PROTOCOL, "Add File and Remove File", "Action Reconciliation".
+
+use std::collections::BTreeSet;
+
+use tarndb_table::{Commit, DataFile, Deletion, DvDescriptor, FileUpdate, Statistics};
+
+use super::draft::Draft;
+use crate::action::{Action, Add, Remove};
+use crate::checkpoint::write::tags;
+use crate::error::DeltaError;
+use crate::state::vector_id;
+use crate::{dv, path, stats_json};
+
+fn illegal(rule: &'static str, detail: impl Into<String>) -> DeltaError {
+    DeltaError::IllegalCommit {
+        rule,
+        detail: detail.into(),
+    }
+}
+
+/// Does the commit store any deletion vector?
+pub(super) fn stores_vectors(commit: &Commit<'_>) -> bool {
+    commit.updates.iter().any(|update| update.new.is_some())
+        || commit.adds.iter().any(|add| !add.deletion.is_none())
+}
+
+/// Removes, then adds.
+pub(super) fn file_actions(commit: &Commit<'_>, draft: &Draft) -> Result<Vec<Action>, DeltaError> {
+    let gone = || {
+        commit
+            .updates
+            .iter()
+            .map(|update| &update.old)
+            .chain(commit.removes)
+    };
+    if commit.data_change && draft.is_append_only() && gone().next().is_some() {
+        return Err(DeltaError::AppendOnly);
+    }
+    let mut removed = BTreeSet::new();
+    let mut actions = Vec::new();
+    for file in gone() {
+        check_live(commit, file)?;
+        if !removed.insert(file.path.as_str()) {
+            return Err(illegal("a path is removed once", &file.path));
+        }
+        actions.push(Action::Remove(Box::new(remove(file, commit))));
+    }
+    let mut added = BTreeSet::new();
+    for update in commit.updates {
+        if let Some(vector) = &update.new {
+            added.insert(update.old.path.as_str());
+            actions.push(Action::Add(Box::new(updated_add(
+                update, vector, commit, draft,
+            )?)));
+        }
+    }
+    let live = |path: &str| {
+        commit
+            .head
+            .is_some_and(|head| head.files.contains_key(path))
+    };
+    for file in commit.adds {
+        if !added.insert(file.path.as_str()) {
+            return Err(illegal("a path is added once", &file.path));
+        }
+        if removed.contains(file.path.as_str()) || live(&file.path) {
+            return Err(illegal("a new file has a new path", &file.path));
+        }
+        actions.push(Action::Add(Box::new(new_add(file, commit, draft)?)));
+    }
+    Ok(actions)
+}
+
+/// Is the file live in the head, with the vector that it is said to have?
+fn check_live(commit: &Commit<'_>, file: &DataFile) -> Result<(), DeltaError> {
+    let live = commit.head.and_then(|head| head.files.get(&file.path));
+    match live {
+        Some(live)
+            if live.raw_path == file.raw_path
+                && vector_id(&live.deletion) == vector_id(&file.deletion)
+                && !matches!(file.deletion, Deletion::Loaded(_)) =>
+        {
+            Ok(())
+        }
+        _ => Err(illegal(
+            "only a live file with its present vector is removed",
+            &file.path,
+        )),
+    }
+}
+
+fn remove(file: &DataFile, commit: &Commit<'_>) -> Remove {
+    Remove {
+        path: file.raw_path.clone(),
+        deletion_timestamp: Some(commit.stamp.timestamp.0),
+        data_change: commit.data_change,
+        extended_file_metadata: Some(true),
+        partition_values: Some(file.partition_values.clone()),
+        size: Some(i64::try_from(file.size_bytes).unwrap_or(i64::MAX)),
+        stats: file.raw_stats.clone(),
+        tags: tags(file),
+        deletion_vector: match &file.deletion {
+            Deletion::Stored(descriptor) => Some(dv::from_descriptor(descriptor)),
+            Deletion::None | Deletion::Loaded(_) => None,
+        },
+        base_row_id: file.base_row_id,
+        default_row_commit_version: file.default_row_commit_version,
+    }
+}
+
+/// The add of a file that stays with more deleted rows.
+fn updated_add(
+    update: &FileUpdate,
+    vector: &DvDescriptor,
+    commit: &Commit<'_>,
+    draft: &Draft,
+) -> Result<Add, DeltaError> {
+    let old = update.old.as_ref();
+    let vector = dv::from_descriptor(vector);
+    if vector_id(&old.deletion).as_ref() == Some(&vector.unique_id()) {
+        return Err(illegal("a new deletion vector has a new id", &old.path));
+    }
+    let before = i64::try_from(old.deletion.cardinality()).unwrap_or(i64::MAX);
+    if vector.cardinality < before {
+        return Err(illegal("a deletion vector only grows", &old.path));
+    }
+    let rows = old.num_records().and_then(|rows| i64::try_from(rows).ok());
+    if rows.is_some_and(|rows| vector.cardinality >= rows) {
+        return Err(illegal("a file without live rows is removed", &old.path));
+    }
+    let mut add = base_add(old, commit);
+    add.stats = loose_statistics(old, draft);
+    if add.stats.is_none() {
+        return Err(illegal(
+            "a file with a deletion vector states its rows",
+            &old.path,
+        ));
+    }
+    add.deletion_vector = Some(vector);
+    Ok(add)
+}
+
+/// The file's statistics for a set of rows that has shrunk.
+fn loose_statistics(file: &DataFile, draft: &Draft) -> Option<String> {
+    let kept = file.raw_stats.as_deref().and_then(stats_json::loosened);
+    kept.or_else(|| {
+        let known = file
+            .stats
+            .as_ref()
+            .filter(|stats| stats.num_records.is_some())?;
+        let loose = Statistics {
+            tight_bounds: false,
+            ..known.as_ref().clone()
+        };
+        Some(stats_json::write(&loose, &draft.schema))
+    })
+}
+
+/// The add of a file that the table did not have.
+fn new_add(file: &DataFile, commit: &Commit<'_>, draft: &Draft) -> Result<Add, DeltaError> {
+    if path::table_path(&file.raw_path)? != file.path || !path::is_inside(&file.path) {
+        return Err(illegal(
+            "a path of the log names a file below the table",
+            &file.raw_path,
+        ));
+    }
+    let mut expected = draft.metadata.partition_columns.iter().collect::<Vec<_>>();
+    expected.sort();
+    if !file.partition_values.keys().eq(expected) {
+        return Err(illegal(
+            "partition values are those of the table's columns",
+            &file.path,
+        ));
+    }
+    if file
+        .partition_values
+        .values()
+        .any(|value| value.as_deref() == Some(""))
+    {
+        return Err(illegal(
+            "an empty partition value is written as null",
+            &file.path,
+        ));
+    }
+    let mut add = base_add(file, commit);
+    add.stats = file.raw_stats.clone().or_else(|| {
+        file.stats
+            .as_ref()
+            .map(|statistics| stats_json::write(statistics, &draft.schema))
+    });
+    match &file.deletion {
+        Deletion::None => {}
+        Deletion::Loaded(_) => {
+            return Err(illegal(
+                "deleted rows are stored before they are committed",
+                &file.path,
+            ));
+        }
+        Deletion::Stored(_) if file.num_records().is_none() => {
+            return Err(illegal(
+                "a file with a deletion vector states its rows",
+                &file.path,
+            ));
+        }
+        Deletion::Stored(descriptor) => {
+            add.deletion_vector = Some(dv::from_descriptor(descriptor));
+        }
+    }
+    Ok(add)
+}
+
+fn base_add(file: &DataFile, commit: &Commit<'_>) -> Add {
+    Add {
+        path: file.raw_path.clone(),
+        partition_values: file.partition_values.clone(),
+        size: i64::try_from(file.size_bytes).unwrap_or(i64::MAX),
+        modification_time: file.modification_time_ms,
+        data_change: commit.data_change,
+        stats: None,
+        tags: tags(file),
+        deletion_vector: None,
+        base_row_id: file.base_row_id,
+        default_row_commit_version: file.default_row_commit_version,
+        clustering_provider: None,
+    }
+}

@@ -1,0 +1,112 @@
+//! Encoding a commit of a managed table: from what is to change to the lines of the log.
+//!
+//! Invariant: pure and deterministic; changes of metadata are applied to the head's own
+//! actions, so nothing that this build does not know is lost; a commit that breaks a rule of
+//! the format is refused before anything is stored.
+//! Spec: Delta PROTOCOL, "Requirements for Writers"; docs/format/publishing.md.
+
+mod draft;
+mod files;
+mod property;
+
+#[cfg(test)]
+mod tests;
+
+use tarndb_table::{Commit, Entry};
+
+use self::draft::Draft;
+use crate::action::{Action, CommitInfo, DomainMetadata, TarnInfo};
+use crate::error::DeltaError;
+use crate::feature;
+
+/// Domain in which the database and its log position stand.
+pub(crate) const DOMAIN: &str = "tarndb";
+
+/// The entry of a commit.
+///
+/// # Errors
+/// `IllegalCommit` (a bug of the caller), `UnsupportedWriterFeature`, and the errors about
+/// columns, properties and append-only tables that a user can cause.
+pub(crate) fn encode(commit: &Commit<'_>) -> Result<Entry, DeltaError> {
+    let mut draft = Draft::start(commit)?;
+    for change in commit.metadata {
+        draft.change(change)?;
+    }
+    if files::stores_vectors(commit) {
+        draft.enable_deletion_vectors();
+    }
+    draft.raise_features()?;
+    feature::check_write(&draft.protocol)?;
+    check_stamp(commit)?;
+    let file_actions = files::file_actions(commit, &draft)?;
+
+    let mut actions = vec![Action::CommitInfo(commit_info(commit, &draft))];
+    actions.extend(draft.new_protocol().map(Action::Protocol));
+    actions.extend(
+        draft
+            .new_metadata()
+            .map(|metadata| Action::Metadata(Box::new(metadata))),
+    );
+    actions.push(Action::Domain(database_domain(commit)));
+    actions.extend(file_actions);
+    let lines = actions
+        .iter()
+        .map(Action::to_line)
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Entry {
+        version: commit.stamp.version,
+        lines,
+    })
+}
+
+/// Does the commit follow its head?
+fn check_stamp(commit: &Commit<'_>) -> Result<(), DeltaError> {
+    let illegal = |rule, detail| Err(DeltaError::IllegalCommit { rule, detail });
+    let stamp = &commit.stamp;
+    let next = commit.head.map_or(0, |head| head.version.0 + 1);
+    if stamp.version.0 != next {
+        return illegal(
+            "versions are consecutive",
+            format!("{} after {next}", stamp.version),
+        );
+    }
+    let last = commit.head.and_then(|head| head.in_commit_timestamp);
+    if last.is_some_and(|last| stamp.timestamp.0 <= last) {
+        return illegal("in-commit timestamps grow", stamp.timestamp.to_string());
+    }
+    Ok(())
+}
+
+fn commit_info(commit: &Commit<'_>, draft: &Draft) -> CommitInfo {
+    let stamp = &commit.stamp;
+    CommitInfo {
+        timestamp: Some(stamp.timestamp.0),
+        in_commit_timestamp: Some(stamp.timestamp.0),
+        operation: Some(commit.operation.to_owned()),
+        operation_parameters: commit.parameters.clone(),
+        operation_metrics: commit.metrics.clone(),
+        read_version: stamp
+            .read_version
+            .and_then(|version| i64::try_from(version.0).ok()),
+        isolation_level: Some(stamp.isolation.to_owned()),
+        // What the transaction read is not known here, and "not blind" is always safe.
+        is_blind_append: Some(false),
+        engine_info: Some(stamp.engine.to_owned()),
+        txn_id: Some(stamp.txn.to_string()),
+        tarndb: Some(TarnInfo {
+            created: commit.head.is_none(),
+            changes: draft.changes.clone(),
+        }),
+    }
+}
+
+fn database_domain(commit: &Commit<'_>) -> DomainMetadata {
+    DomainMetadata {
+        domain: DOMAIN.to_owned(),
+        configuration: format!(
+            "{{\"databaseId\":\"{}\",\"dbVersion\":{}}}",
+            commit.stamp.database, commit.stamp.db_version
+        ),
+        removed: false,
+    }
+}

@@ -1,0 +1,288 @@
+//! `DeltaError`: everything that can be wrong with a Delta table.
+//!
+//! Invariant: a case says which file and what to do; bytes from outside end here, never in
+//! a panic and never in a guess.
+//! Spec: docs/format/publishing.md; Delta PROTOCOL.
+
+use tarndb_log::SegmentError;
+use tarndb_storage::StoreError;
+use tarndb_table::{ErrorClass, TableError};
+
+/// What went wrong while reading or writing a Delta table.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeltaError {
+    /// A line of a commit is not a JSON action; the last line of a torn file too.
+    #[error(
+        "the commit holds a line that is not an action (torn or damaged file; restore it from a \
+         copy): file={file}, line={line}"
+    )]
+    BadLine {
+        /// The commit.
+        file: String,
+        /// Line, counted from 1.
+        line: usize,
+        /// What the JSON reader said.
+        source: serde_json::Error,
+    },
+    /// A commit is not UTF-8 text.
+    #[error("the commit is not UTF-8 text (damaged file): file={file}")]
+    NotText {
+        /// The commit.
+        file: String,
+    },
+    /// A schema cannot be read.
+    #[error("the table's schema cannot be read: reason={reason}, at={at}")]
+    BadSchema {
+        /// What is wrong.
+        reason: String,
+        /// Column or part of the schema.
+        at: String,
+    },
+    /// A column has a type this build does not read.
+    #[error("the column has a type that this build cannot read: column={column}, type={type_name}")]
+    UnsupportedType {
+        /// Column.
+        column: String,
+        /// The type's name in the schema.
+        type_name: String,
+    },
+    /// The table needs a reader feature that this build does not have.
+    #[error(
+        "reading this table needs a feature that this build does not have (use a newer build, or \
+         drop the feature with the engine that added it): feature={feature}"
+    )]
+    UnsupportedReaderFeature {
+        /// Name of the feature, or the reader version.
+        feature: String,
+    },
+    /// The table needs a writer feature that this build does not have.
+    #[error(
+        "writing to this table needs a feature that this build does not have: feature={feature}"
+    )]
+    UnsupportedWriterFeature {
+        /// Name of the feature, or the writer version.
+        feature: String,
+    },
+    /// Versions and feature lists of a protocol do not fit each other.
+    #[error("the table's protocol contradicts itself: reason={reason}")]
+    InvalidProtocol {
+        /// Which rule is broken.
+        reason: String,
+    },
+    /// No protocol was found up to the version.
+    #[error("the table's log names no protocol (incomplete log or lying checkpoint): file={file}")]
+    MissingProtocol {
+        /// Checkpoint or log directory that lacks it.
+        file: String,
+    },
+    /// No metaData was found up to the version.
+    #[error("the table's log holds no metadata (incomplete log or lying checkpoint): file={file}")]
+    MissingMetadata {
+        /// Checkpoint or log directory that lacks it.
+        file: String,
+    },
+    /// A path of the log leaves the table's folder.
+    #[error(
+        "the table names a file outside its own folder, which this build does not read: path={path}"
+    )]
+    PathOutsideTable {
+        /// As in the log.
+        path: String,
+    },
+    /// A path of the log is not a URI reference.
+    #[error("the table names a file by a path that cannot be decoded: path={path}")]
+    BadPath {
+        /// As in the log.
+        path: String,
+    },
+    /// A deletion vector cannot be read.
+    #[error("the deletion vector cannot be used ({reason}): file={file}, offset={offset}")]
+    BadDeletionVector {
+        /// File, or `inline`.
+        file: String,
+        /// Byte position in the file.
+        offset: i64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A checkpoint cannot be read.
+    #[error(
+        "the checkpoint cannot be read (delete it if the older commits are there): file={file}"
+    )]
+    BadCheckpoint {
+        /// The checkpoint.
+        file: String,
+        /// What the Parquet reader said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The checkpoint's content contradicts the specification.
+    #[error("the checkpoint cannot be right: file={file}, reason={reason}")]
+    LyingCheckpoint {
+        /// The checkpoint.
+        file: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The log has no usable sequence of files.
+    #[error("the table's log is not complete: log={log}")]
+    Segment {
+        /// The log directory.
+        log: String,
+        /// What is missing.
+        source: SegmentError,
+    },
+    /// There is no log.
+    #[error("not a Delta table (no _delta_log with commits): location={location}")]
+    NotATable {
+        /// Where it was looked for.
+        location: String,
+    },
+    /// What the database supplied does not reach the wanted version.
+    #[error(
+        "the database's log and the table's own log do not meet: wanted={wanted}, have={have}, \
+         log={log}"
+    )]
+    TailGap {
+        /// Next version needed.
+        wanted: u64,
+        /// What was offered instead.
+        have: String,
+        /// The log directory.
+        log: String,
+    },
+    /// A timestamp lies outside the table's history.
+    #[error(
+        "the table has no version at that time: timestamp_ms={wanted}, first={first}, last={last}"
+    )]
+    NoVersionAt {
+        /// Asked for, ms since 1970 UTC.
+        wanted: i64,
+        /// Of the oldest version still there.
+        first: i64,
+        /// Of the newest version.
+        last: i64,
+    },
+    /// A commit that would break a rule of the format; told before anything is written.
+    #[error("the commit would break the table format: {rule}, detail={detail}")]
+    IllegalCommit {
+        /// The broken rule.
+        rule: &'static str,
+        /// Path, column or key.
+        detail: String,
+    },
+    /// A column that does not exist.
+    #[error("the table has no such column: column={column}")]
+    NoSuchColumn {
+        /// The name given.
+        column: String,
+    },
+    /// A column that exists already.
+    #[error(
+        "the table has such a column already (names differ by more than case): column={column}"
+    )]
+    ColumnExists {
+        /// The name given.
+        column: String,
+    },
+    /// A new column that is not nullable.
+    #[error(
+        "a new column must allow NULL, for the rows that are there have no value: column={column}"
+    )]
+    NewColumnNotNull {
+        /// The name given.
+        column: String,
+    },
+    /// A property that this build does not obey.
+    #[error("the property is not supported here: key={key}, value={value}, reason={reason}")]
+    PropertyRefused {
+        /// Key.
+        key: String,
+        /// Value.
+        value: String,
+        /// Why, and what to do instead.
+        reason: &'static str,
+    },
+    /// Rows cannot be removed from an append-only table.
+    #[error("the table is append-only (delta.appendOnly=true): no row may be deleted or updated")]
+    AppendOnly,
+    /// A state that another codec made.
+    #[error("internal error, please report: the state is not one of a Delta table")]
+    ForeignState,
+    /// A JSON text could not be made.
+    #[error("internal error, please report: an action could not be written as JSON")]
+    Encode {
+        /// What the JSON writer said.
+        source: serde_json::Error,
+    },
+    /// A Parquet file could not be written.
+    #[error("the checkpoint could not be written: file={file}")]
+    WriteCheckpoint {
+        /// The checkpoint.
+        file: String,
+        /// What the Parquet writer said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The table model refused a schema or a partitioning.
+    #[error(transparent)]
+    Model(Box<TableError>),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl DeltaError {
+    pub(crate) fn from_table(error: TableError) -> Self {
+        Self::Model(Box::new(error))
+    }
+
+    /// What a caller can do about it.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::UnsupportedType { .. }
+            | Self::UnsupportedReaderFeature { .. }
+            | Self::UnsupportedWriterFeature { .. } => ErrorClass::Unsupported,
+            Self::BadLine { .. }
+            | Self::NotText { .. }
+            | Self::BadSchema { .. }
+            | Self::InvalidProtocol { .. }
+            | Self::MissingProtocol { .. }
+            | Self::MissingMetadata { .. }
+            | Self::PathOutsideTable { .. }
+            | Self::BadPath { .. }
+            | Self::BadDeletionVector { .. }
+            | Self::LyingCheckpoint { .. }
+            | Self::TailGap { .. } => ErrorClass::Corrupt,
+            Self::BadCheckpoint { .. } | Self::WriteCheckpoint { .. } => ErrorClass::Corrupt,
+            Self::Segment { source, .. } => match source {
+                SegmentError::TooOld { .. } | SegmentError::TooNew { .. } => ErrorClass::NotFound,
+                _ => ErrorClass::Corrupt,
+            },
+            Self::NotATable { .. } | Self::NoVersionAt { .. } => ErrorClass::NotFound,
+            Self::NoSuchColumn { .. }
+            | Self::ColumnExists { .. }
+            | Self::NewColumnNotNull { .. }
+            | Self::PropertyRefused { .. }
+            | Self::AppendOnly => ErrorClass::Invalid,
+            Self::IllegalCommit { .. } | Self::ForeignState | Self::Encode { .. } => {
+                ErrorClass::Internal
+            }
+            Self::Model(error) => error.class(),
+            Self::Store(_) => ErrorClass::Store,
+        }
+    }
+}
+
+impl From<DeltaError> for TableError {
+    fn from(error: DeltaError) -> Self {
+        match error {
+            DeltaError::Store(error) => Self::Store(error),
+            DeltaError::Model(error) => *error,
+            error => Self::Format {
+                format: "delta",
+                class: error.class(),
+                source: Box::new(error),
+            },
+        }
+    }
+}

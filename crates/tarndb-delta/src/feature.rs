@@ -1,0 +1,198 @@
+//! Protocol versions and table features: what this build may read and write.
+//!
+//! Invariant: names that stand only in the writer list never stop a reader; an unknown name
+//! in the list that matters refuses by that name; a listed feature is never dropped.
+//! Spec: Delta PROTOCOL, "Table Features".
+
+use std::collections::BTreeSet;
+
+use tarndb_table::{DataType, Field};
+
+use crate::action::{Metadata, Protocol};
+use crate::error::DeltaError;
+
+pub(crate) const DELETION_VECTORS: &str = "deletionVectors";
+pub(crate) const TIMESTAMP_NTZ: &str = "timestampNtz";
+pub(crate) const APPEND_ONLY: &str = "appendOnly";
+pub(crate) const INVARIANTS: &str = "invariants";
+pub(crate) const DOMAIN_METADATA: &str = "domainMetadata";
+pub(crate) const IN_COMMIT_TIMESTAMP: &str = "inCommitTimestamp";
+/// Writer-only feature of tables that a TarnDB database manages.
+pub const MANAGED: &str = "tarndbManaged";
+
+/// Reader features whose duty this build fulfils.
+pub const READER_FEATURES: [&str; 6] = [
+    "columnMapping",
+    DELETION_VECTORS,
+    TIMESTAMP_NTZ,
+    "timestampWithoutTimezone",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+];
+
+/// Writer features whose duty this build fulfils on managed tables.
+pub const WRITER_FEATURES: [&str; 7] = [
+    APPEND_ONLY,
+    DELETION_VECTORS,
+    DOMAIN_METADATA,
+    IN_COMMIT_TIMESTAMP,
+    INVARIANTS,
+    MANAGED,
+    TIMESTAMP_NTZ,
+];
+
+/// Features that stand in the reader list too.
+const READER_WRITER: [&str; 2] = [DELETION_VECTORS, TIMESTAMP_NTZ];
+
+/// Checks that versions and lists fit each other.
+///
+/// # Errors
+/// `InvalidProtocol`. A reader-writer feature that stands in the writer list alone is let
+/// pass, for real tables have it so.
+pub(crate) fn check_valid(protocol: &Protocol) -> Result<(), DeltaError> {
+    let invalid = |reason: &str| DeltaError::InvalidProtocol {
+        reason: reason.to_owned(),
+    };
+    let Protocol {
+        min_reader_version: reader,
+        min_writer_version: writer,
+        ..
+    } = *protocol;
+    if protocol.reader_features.is_some() != (reader == 3) {
+        return Err(invalid(
+            "readerFeatures must be listed exactly with reader version 3",
+        ));
+    }
+    if protocol.writer_features.is_some() != (writer == 7) {
+        return Err(invalid(
+            "writerFeatures must be listed exactly with writer version 7",
+        ));
+    }
+    if reader == 3 && writer != 7 {
+        return Err(invalid("reader version 3 needs writer version 7"));
+    }
+    if let (Some(readers), Some(writers)) = (&protocol.reader_features, &protocol.writer_features)
+        && let Some(name) = readers.iter().find(|name| !writers.contains(*name))
+    {
+        return Err(invalid(&format!(
+            "the reader feature {name} is not a writer feature"
+        )));
+    }
+    Ok(())
+}
+
+/// May this build read tables of the protocol?
+///
+/// # Errors
+/// `UnsupportedReaderFeature`, `InvalidProtocol`.
+pub(crate) fn check_read(protocol: &Protocol, metadata: &Metadata) -> Result<(), DeltaError> {
+    let refuse = |feature: String| Err(DeltaError::UnsupportedReaderFeature { feature });
+    let version = protocol.min_reader_version;
+    if !(1..=3).contains(&version) {
+        return refuse(format!("reader version {version}"));
+    }
+    // Unknown names are told first: they explain more than a contradiction does.
+    let listed = protocol.reader_features.iter().flatten();
+    if let Some(name) = listed
+        .into_iter()
+        .find(|name| !READER_FEATURES.contains(&name.as_str()))
+    {
+        return refuse(name.clone());
+    }
+    check_valid(protocol)?;
+    if maps_columns(protocol) && mapping_mode(metadata) != "none" {
+        return refuse("columnMapping".to_owned());
+    }
+    Ok(())
+}
+
+/// May this build write to tables of the protocol?
+///
+/// # Errors
+/// `UnsupportedWriterFeature`, `InvalidProtocol`.
+pub(crate) fn check_write(protocol: &Protocol) -> Result<(), DeltaError> {
+    check_valid(protocol)?;
+    let Some(listed) = &protocol.writer_features else {
+        let feature = format!("writer version {}", protocol.min_writer_version);
+        return Err(DeltaError::UnsupportedWriterFeature { feature });
+    };
+    match listed
+        .iter()
+        .find(|name| !WRITER_FEATURES.contains(&name.as_str()))
+    {
+        Some(name) => Err(DeltaError::UnsupportedWriterFeature {
+            feature: name.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn maps_columns(protocol: &Protocol) -> bool {
+    protocol.min_reader_version == 2 || protocol.lists_reader_feature("columnMapping")
+}
+
+fn mapping_mode(metadata: &Metadata) -> &str {
+    metadata
+        .configuration
+        .get("delta.columnMapping.mode")
+        .map_or("none", String::as_str)
+}
+
+/// The protocol of a new managed table that needs `features` besides the usual ones.
+pub(crate) fn managed_protocol(features: &BTreeSet<&'static str>) -> Protocol {
+    let base = Protocol {
+        min_reader_version: 1,
+        min_writer_version: 7,
+        reader_features: None,
+        writer_features: Some(
+            [DOMAIN_METADATA, IN_COMMIT_TIMESTAMP, MANAGED]
+                .map(str::to_owned)
+                .into(),
+        ),
+    };
+    raise(&base, features)
+}
+
+/// `protocol` with `features` added; equal to it when all are there.
+pub(crate) fn raise(protocol: &Protocol, features: &BTreeSet<&'static str>) -> Protocol {
+    let mut raised = protocol.clone();
+    for name in features {
+        raised
+            .writer_features
+            .get_or_insert_default()
+            .insert((*name).to_owned());
+        if READER_WRITER.contains(name) {
+            raised.min_reader_version = 3;
+            raised
+                .reader_features
+                .get_or_insert_default()
+                .insert((*name).to_owned());
+        }
+    }
+    raised
+}
+
+/// Features that the columns need.
+pub(crate) fn features_of(fields: &[Field]) -> BTreeSet<&'static str> {
+    let mut features = BTreeSet::new();
+    let is_ntz = |data_type: &DataType| matches!(data_type, DataType::TimestampNtz);
+    if fields.iter().any(|field| field.data_type.any(&is_ntz)) {
+        features.insert(TIMESTAMP_NTZ);
+    }
+    if fields.iter().any(has_not_null) {
+        features.insert(INVARIANTS);
+    }
+    features
+}
+
+/// Is the field, or a struct field below it, NOT NULL?
+fn has_not_null(field: &Field) -> bool {
+    let nested = |data_type: &DataType| match data_type {
+        DataType::Struct(fields) => fields.iter().any(|field| !field.nullable),
+        _ => false,
+    };
+    !field.nullable || field.data_type.any(&nested)
+}
+
+#[cfg(test)]
+mod tests;

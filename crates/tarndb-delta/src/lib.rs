@@ -1,0 +1,35 @@
+//! The Delta Lake format behind `TableCodec`: actions, replay, checkpoints, deletion vectors.
+//!
+//! Invariant: what another engine wrote is read by the rules of the format or refused by
+//! name; what is written here other engines read. Does not: commit (that is `tarndb-db`),
+//! read or write data files (`tarndb-table`).
+//! Spec: Delta PROTOCOL; docs/format/publishing.md.
+//!
+//! - [`action`]: the lines of a commit.
+//! - [`schema_json`], `stats_json`, `path`, `dv`: the parts of actions with a form of their own.
+//! - `replay`, `load`, [`state`]: from actions to a table's state; `checkpoint`: both ways.
+//! - [`feature`]: what this build may read and write.
+//! - `encode`, [`effects`], [`codec`]: commits of managed tables.
+//! - [`native`]: any Delta table by path.
+
+pub mod action;
+pub mod codec;
+pub mod effects;
+pub mod error;
+pub mod feature;
+pub mod native;
+pub mod schema_json;
+pub mod state;
+
+mod checkpoint;
+mod dv;
+mod encode;
+mod load;
+mod path;
+mod replay;
+mod stats_json;
+
+pub use codec::DeltaCodec;
+pub use error::DeltaError;
+pub use native::{NativeTarget, open_native};
+pub use state::DeltaState;

@@ -1,0 +1,228 @@
+//! Replay: from actions to a table's state.
+//!
+//! Invariant: the newest reference of a file key (path and vector id) wins; the order of the
+//! actions inside one commit means nothing; replaying a prefix and then the rest equals
+//! replaying all.
+//! Does not: read anything; `load` brings the actions.
+//! Spec: Delta PROTOCOL, "Action Reconciliation".
+
+use std::sync::Arc;
+
+use tarndb_table::{DataFile, Schema, TableState};
+use tarndb_types::TableVersion;
+
+use crate::action::{Action, AppTxn, Metadata, Protocol, Remove};
+use crate::error::DeltaError;
+use crate::state::{DeltaState, FileKey, data_file, vector_id};
+use crate::{feature, path, schema_json, stats_json};
+
+/// A state under construction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Replay {
+    protocol: Option<Arc<Protocol>>,
+    metadata: Option<Arc<Metadata>>,
+    /// Schema of `metadata`, when it has been parsed already.
+    schema: Option<Arc<Schema>>,
+    files: imbl::OrdMap<String, Arc<DataFile>>,
+    tombstones: imbl::OrdMap<FileKey, Arc<Remove>>,
+    txns: imbl::OrdMap<String, AppTxn>,
+    domains: imbl::OrdMap<String, String>,
+    in_commit_timestamp: Option<i64>,
+    /// Files whose statistics are not parsed yet.
+    fresh: Vec<String>,
+}
+
+impl Replay {
+    /// Continues from a finished state.
+    pub(crate) fn from_state(state: &TableState) -> Result<Self, DeltaError> {
+        let delta = DeltaState::of(state)?;
+        Ok(Self {
+            protocol: Some(Arc::clone(&delta.protocol)),
+            metadata: Some(Arc::clone(&delta.metadata)),
+            schema: Some(Arc::clone(&state.schema)),
+            files: state.files.clone(),
+            tombstones: delta.tombstones.clone(),
+            txns: delta.txns.clone(),
+            domains: delta.domains.clone(),
+            in_commit_timestamp: state.in_commit_timestamp,
+            fresh: Vec::new(),
+        })
+    }
+
+    /// Applies one commit.
+    pub(crate) fn commit(&mut self, actions: Vec<Action>) -> Result<(), DeltaError> {
+        self.in_commit_timestamp = None;
+        self.actions(actions)
+    }
+
+    /// Applies actions that are not a commit: those of a checkpoint.
+    pub(crate) fn actions(&mut self, actions: Vec<Action>) -> Result<(), DeltaError> {
+        actions
+            .into_iter()
+            .try_for_each(|action| self.action(action))
+    }
+
+    /// Takes over only the in-commit timestamp of a commit that the state holds already.
+    pub(crate) fn note_commit_info(&mut self, actions: &[Action]) {
+        let stated = actions.iter().find_map(|action| match action {
+            Action::CommitInfo(info) => info.in_commit_timestamp,
+            _ => None,
+        });
+        self.in_commit_timestamp = stated.or(self.in_commit_timestamp);
+    }
+
+    fn action(&mut self, action: Action) -> Result<(), DeltaError> {
+        match action {
+            Action::CommitInfo(info) => self.in_commit_timestamp = info.in_commit_timestamp,
+            Action::Protocol(protocol) => self.protocol = Some(Arc::new(protocol)),
+            Action::Metadata(metadata) => {
+                let same = |old: &Arc<Metadata>| old.schema_string == metadata.schema_string;
+                if !self.metadata.as_ref().is_some_and(same) {
+                    self.schema = None;
+                }
+                self.metadata = Some(Arc::from(metadata));
+            }
+            Action::Add(add) => {
+                let file = data_file(*add)?;
+                let key = (file.path.clone(), vector_id(&file.deletion));
+                self.tombstones.remove(&key);
+                self.fresh.push(file.path.clone());
+                self.files.insert(file.path.clone(), Arc::new(file));
+            }
+            Action::Remove(remove) => self.remove(*remove)?,
+            Action::Txn(txn) => {
+                self.txns.insert(txn.app_id.clone(), txn);
+            }
+            Action::Domain(domain) if domain.removed => {
+                self.domains.remove(&domain.domain);
+            }
+            Action::Domain(domain) => {
+                self.domains.insert(domain.domain, domain.configuration);
+            }
+            Action::Sidecar(_) => {}
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, mut remove: Remove) -> Result<(), DeltaError> {
+        let path = path::table_path(&remove.path)?;
+        let id = remove
+            .deletion_vector
+            .as_ref()
+            .map(|vector| vector.unique_id());
+        if self
+            .files
+            .get(&path)
+            .is_some_and(|live| vector_id(&live.deletion) == id)
+        {
+            self.files.remove(&path);
+        }
+        remove.stats = None;
+        remove.tags = None;
+        self.tombstones.insert((path, id), Arc::new(remove));
+        Ok(())
+    }
+
+    /// Are protocol and metadata known?
+    ///
+    /// # Errors
+    /// `MissingProtocol`, `MissingMetadata`, both naming `file`.
+    pub(crate) fn check_complete(&self, file: &str) -> Result<(), DeltaError> {
+        if self.protocol.is_none() {
+            return Err(DeltaError::MissingProtocol {
+                file: file.to_owned(),
+            });
+        }
+        if self.metadata.is_none() {
+            return Err(DeltaError::MissingMetadata {
+                file: file.to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The finished state at `version`; `file` names the log in errors.
+    ///
+    /// # Errors
+    /// Missing protocol or metadata, unknown reader features, unreadable schema.
+    pub(crate) fn finish(mut self, version: u64, file: &str) -> Result<TableState, DeltaError> {
+        self.check_complete(file)?;
+        let (Some(protocol), Some(metadata)) = (self.protocol.take(), self.metadata.take()) else {
+            return Err(DeltaError::MissingProtocol {
+                file: file.to_owned(),
+            });
+        };
+        feature::check_read(&protocol, &metadata)?;
+        let schema = match self.schema.take() {
+            Some(schema) => schema,
+            None => Arc::new(schema_json::parse_schema(&metadata.schema_string)?),
+        };
+        for path in std::mem::take(&mut self.fresh) {
+            if let Some(file) = self.files.get_mut(&path) {
+                parse_statistics(file, &schema);
+            }
+        }
+        Ok(TableState {
+            version: TableVersion(version),
+            partition_columns: partition_columns(&metadata, &schema)?,
+            properties: metadata.configuration.clone(),
+            description: metadata.description.clone(),
+            files: self.files,
+            app_txns: self
+                .txns
+                .iter()
+                .map(|(id, txn)| (id.clone(), txn.version))
+                .collect(),
+            in_commit_timestamp: self.in_commit_timestamp,
+            schema,
+            format: Arc::new(DeltaState {
+                protocol,
+                metadata,
+                domains: self.domains,
+                txns: self.txns,
+                tombstones: self.tombstones,
+            }),
+        })
+    }
+
+    /// Attaches statistics that did not come as JSON text.
+    pub(crate) fn set_statistics(&mut self, path: &str, stats: tarndb_table::Statistics) {
+        if let Some(file) = self.files.get_mut(path) {
+            Arc::make_mut(file).stats = Some(Arc::new(stats));
+        }
+    }
+
+    /// The schema as known so far, parsed now if need be.
+    pub(crate) fn schema(&mut self) -> Option<Arc<Schema>> {
+        if self.schema.is_none() {
+            let metadata = self.metadata.as_ref()?;
+            self.schema = schema_json::parse_schema(&metadata.schema_string)
+                .ok()
+                .map(Arc::new);
+        }
+        self.schema.clone()
+    }
+}
+
+fn parse_statistics(file: &mut Arc<DataFile>, schema: &Schema) {
+    let parsed = match &file.raw_stats {
+        Some(text) => stats_json::parse(text, schema).map(Arc::new),
+        None => return,
+    };
+    Arc::make_mut(file).stats = parsed;
+}
+
+/// The partition columns, spelled as in the schema.
+fn partition_columns(metadata: &Metadata, schema: &Schema) -> Result<Vec<String>, DeltaError> {
+    let spelled = |name: &String| match schema.field(name) {
+        Some((_, field)) => Ok(field.name.clone()),
+        None => Err(DeltaError::BadSchema {
+            reason: "a partition column that is not in the schema".to_owned(),
+            at: name.clone(),
+        }),
+    };
+    metadata.partition_columns.iter().map(spelled).collect()
+}
+
+#[cfg(test)]
+mod tests;

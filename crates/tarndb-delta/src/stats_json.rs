@@ -1,0 +1,290 @@
+//! `add.stats`: statistics of a data file as JSON text.
+//!
+//! Invariant: a malformed cell of foreign statistics counts as absent and never fails a read;
+//! digits of decimals never pass through floating point; bounds written are never tighter
+//! than the data (timestamps are cut to milliseconds, minima down, maxima up).
+//! Spec: Delta PROTOCOL, "Per-file Statistics".
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, SecondsFormat};
+use serde_json::value::RawValue;
+use tarndb_table::{ColumnStats, DataType, Field, Scalar, Schema, Statistics};
+
+type Members<'a> = BTreeMap<String, &'a RawValue>;
+
+/// Strings of exactly this many characters may be cut maxima that were not marked as cut.
+const SUSPICIOUS_CHARS: usize = 32;
+
+/// Reads statistics; `None` when the text is not a JSON object.
+pub(crate) fn parse(text: &str, schema: &Schema) -> Option<Statistics> {
+    let top: Members<'_> = serde_json::from_str(text).ok()?;
+    let mut statistics = Statistics {
+        num_records: top.get("numRecords").and_then(|raw| number(raw)),
+        columns: BTreeMap::new(),
+        tight_bounds: top
+            .get("tightBounds")
+            .is_none_or(|raw| raw.get() != "false"),
+    };
+    for (part, key) in [
+        (Part::Min, "minValues"),
+        (Part::Max, "maxValues"),
+        (Part::Nulls, "nullCount"),
+    ] {
+        if let Some(raw) = top.get(key) {
+            collect(
+                part,
+                raw,
+                &schema.fields,
+                &mut Vec::new(),
+                &mut statistics.columns,
+            );
+        }
+    }
+    Some(statistics)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Min,
+    Max,
+    Nulls,
+}
+
+fn number(raw: &RawValue) -> Option<u64> {
+    raw.get().parse().ok()
+}
+
+fn collect(
+    part: Part,
+    raw: &RawValue,
+    fields: &[Field],
+    path: &mut Vec<String>,
+    columns: &mut BTreeMap<Vec<String>, ColumnStats>,
+) {
+    let Ok(members) = serde_json::from_str::<Members<'_>>(raw.get()) else {
+        return;
+    };
+    for field in fields {
+        let Some(cell) = members.get(&field.name) else {
+            continue;
+        };
+        path.push(field.name.clone());
+        match &field.data_type {
+            DataType::Struct(children) => collect(part, cell, children, path, columns),
+            data_type => set_cell(part, cell, data_type, path, columns),
+        }
+        path.pop();
+    }
+}
+
+fn set_cell(
+    part: Part,
+    cell: &RawValue,
+    data_type: &DataType,
+    path: &[String],
+    columns: &mut BTreeMap<Vec<String>, ColumnStats>,
+) {
+    if part == Part::Nulls {
+        if let Some(count) = number(cell) {
+            columns.entry(path.to_vec()).or_default().null_count = Some(count);
+        }
+        return;
+    }
+    let Some(value) = parse_scalar(cell, data_type) else {
+        return;
+    };
+    let column = columns.entry(path.to_vec()).or_default();
+    if part == Part::Min {
+        column.min = Some(value);
+    } else {
+        column.max = Some(close_cut(value));
+    }
+}
+
+/// A string maximum that may have been cut without a mark becomes a bound again.
+pub(crate) fn close_cut(value: Scalar) -> Scalar {
+    match value {
+        Scalar::String(mut text) if text.chars().count() == SUSPICIOUS_CHARS => {
+            text.push(char::MAX);
+            Scalar::String(text)
+        }
+        other => other,
+    }
+}
+
+fn parse_scalar(cell: &RawValue, data_type: &DataType) -> Option<Scalar> {
+    let json = cell.get();
+    let text = || serde_json::from_str::<String>(json).ok();
+    match data_type {
+        DataType::Byte | DataType::Short | DataType::Integer | DataType::Long => {
+            json.parse().ok().map(Scalar::Long)
+        }
+        DataType::Float | DataType::Double => {
+            let value: f64 = json.parse().ok()?;
+            value.is_finite().then_some(Scalar::Double(value))
+        }
+        DataType::Decimal { .. } => {
+            let digits = text().unwrap_or_else(|| json.to_owned());
+            tarndb_table::parse_partition_value(Some(&digits), data_type)
+                .ok()
+                .flatten()
+        }
+        DataType::String => text().map(Scalar::String),
+        DataType::Date => parse_date(&text()?),
+        DataType::Timestamp | DataType::TimestampNtz => parse_timestamp(&text()?),
+        _ => None,
+    }
+}
+
+fn parse_date(text: &str) -> Option<Scalar> {
+    // Some writers put a whole timestamp here.
+    let date = NaiveDate::parse_from_str(text.get(..10).unwrap_or(text), "%Y-%m-%d").ok()?;
+    let days = date.signed_duration_since(NaiveDate::default()).num_days();
+    i32::try_from(days).ok().map(Scalar::Date)
+}
+
+fn parse_timestamp(text: &str) -> Option<Scalar> {
+    let micros = match DateTime::parse_from_rfc3339(text) {
+        Ok(instant) => instant.timestamp_micros(),
+        Err(_) => ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f"]
+            .iter()
+            .find_map(|format| NaiveDateTime::parse_from_str(text, format).ok())?
+            .and_utc()
+            .timestamp_micros(),
+    };
+    Some(Scalar::TimestampMicros(micros))
+}
+
+/// The JSON text of statistics; the same text for equal statistics.
+pub(crate) fn write(statistics: &Statistics, schema: &Schema) -> String {
+    let mut text = String::from("{");
+    if let Some(rows) = statistics.num_records {
+        let _ = write!(text, "\"numRecords\":{rows},");
+    }
+    let parts: [(&str, &dyn Fn(&ColumnStats, &DataType) -> Option<String>); 3] = [
+        ("minValues", &|column, data_type| {
+            scalar_json(column.min.as_ref()?, data_type, false)
+        }),
+        ("maxValues", &|column, data_type| {
+            scalar_json(column.max.as_ref()?, data_type, true)
+        }),
+        ("nullCount", &|column, _| {
+            column.null_count.map(|count| count.to_string())
+        }),
+    ];
+    for (key, cell) in parts {
+        let object = object_json(statistics, &schema.fields, &mut Vec::new(), cell);
+        let _ = write!(text, "\"{key}\":{},", object.as_deref().unwrap_or("{}"));
+    }
+    let _ = write!(text, "\"tightBounds\":{}}}", statistics.tight_bounds);
+    text
+}
+
+fn object_json(
+    statistics: &Statistics,
+    fields: &[Field],
+    path: &mut Vec<String>,
+    cell: &dyn Fn(&ColumnStats, &DataType) -> Option<String>,
+) -> Option<String> {
+    let mut members = Vec::new();
+    for field in fields {
+        path.push(field.name.clone());
+        let value = match &field.data_type {
+            DataType::Struct(children) => object_json(statistics, children, path, cell),
+            data_type => statistics
+                .columns
+                .get(path)
+                .and_then(|column| cell(column, data_type)),
+        };
+        path.pop();
+        members.extend(value.map(|value| format!("{}:{value}", json_string(&field.name))));
+    }
+    (!members.is_empty()).then(|| format!("{{{}}}", members.join(",")))
+}
+
+fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// The JSON of a bound; `None` for types that have none.
+fn scalar_json(value: &Scalar, data_type: &DataType, is_max: bool) -> Option<String> {
+    match value {
+        Scalar::Long(value) => Some(value.to_string()),
+        Scalar::Double(value) => serde_json::Number::from_f64(*value).map(|n| n.to_string()),
+        Scalar::Decimal(unscaled, scale) => Some(decimal_text(*unscaled, *scale)),
+        Scalar::String(text) => Some(json_string(text)),
+        Scalar::Date(days) => {
+            let is_negative = *days < 0;
+            let days = chrono::Days::new(u64::from(days.unsigned_abs()));
+            let epoch = NaiveDate::default();
+            let date = if is_negative {
+                epoch.checked_sub_days(days)
+            } else {
+                epoch.checked_add_days(days)
+            };
+            // A year of another length than four digits is not read everywhere.
+            date.map(|date| date.format("%Y-%m-%d").to_string())
+                .filter(|text| text.len() == 10)
+                .map(|text| json_string(&text))
+        }
+        Scalar::TimestampMicros(micros) => timestamp_text(*micros, data_type, is_max),
+        Scalar::Boolean(_) | Scalar::Binary(_) => None,
+    }
+}
+
+fn timestamp_text(micros: i64, data_type: &DataType, is_max: bool) -> Option<String> {
+    let down = micros.div_euclid(1000);
+    let millis = if is_max && micros.rem_euclid(1000) != 0 {
+        down + 1
+    } else {
+        down
+    };
+    let instant = DateTime::from_timestamp_millis(millis)?;
+    let zoned = instant.to_rfc3339_opts(SecondsFormat::Millis, true);
+    let text = match data_type {
+        DataType::TimestampNtz => zoned.trim_end_matches('Z').to_owned(),
+        _ => zoned,
+    };
+    let year_has_four_digits = text.get(4..5) == Some("-");
+    year_has_four_digits.then(|| json_string(&text))
+}
+
+fn decimal_text(unscaled: i128, scale: u8) -> String {
+    let digits = format!(
+        "{:0>width$}",
+        unscaled.unsigned_abs(),
+        width = usize::from(scale) + 1
+    );
+    let (whole, fraction) = digits.split_at(digits.len() - usize::from(scale));
+    let sign = if unscaled < 0 { "-" } else { "" };
+    if fraction.is_empty() {
+        format!("{sign}{whole}")
+    } else {
+        format!("{sign}{whole}.{fraction}")
+    }
+}
+
+/// The statistics of a file that gets a new deletion vector: the same text with
+/// `tightBounds` false; every other member stays byte for byte. `None`: not a JSON object,
+/// or without `numRecords`.
+pub(crate) fn loosened(text: &str) -> Option<String> {
+    let members: Members<'_> = serde_json::from_str(text).ok()?;
+    members.get("numRecords").and_then(|raw| number(raw))?;
+    let usual = ["numRecords", "minValues", "maxValues", "nullCount"];
+    let others = members
+        .keys()
+        .filter(|key| !usual.contains(&key.as_str()) && *key != "tightBounds");
+    let mut result = String::from("{");
+    for key in usual.iter().copied().chain(others.map(String::as_str)) {
+        if let Some(raw) = members.get(key) {
+            let _ = write!(result, "{}:{},", json_string(key), raw.get());
+        }
+    }
+    result.push_str("\"tightBounds\":false}");
+    Some(result)
+}
+
+#[cfg(test)]
+mod tests;

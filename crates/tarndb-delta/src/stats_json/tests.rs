@@ -1,0 +1,161 @@
+use tarndb_table::{ColumnStats, DataType, Field, Scalar, Schema, Statistics};
+
+use super::{loosened, parse, write};
+
+fn schema() -> Schema {
+    let field = |name: &str, data_type| Field::new(name, data_type, true);
+    Schema {
+        fields: vec![
+            field("i", DataType::Integer),
+            field("f", DataType::Double),
+            field(
+                "d",
+                DataType::Decimal {
+                    precision: 38,
+                    scale: 2,
+                },
+            ),
+            field("s", DataType::String),
+            field("day", DataType::Date),
+            field("t", DataType::Timestamp),
+            field("n", DataType::TimestampNtz),
+            field("b", DataType::Boolean),
+            field("st", DataType::Struct(vec![field("x\"y", DataType::Long)])),
+        ],
+    }
+}
+
+fn column(min: Scalar, max: Scalar) -> ColumnStats {
+    ColumnStats {
+        min: Some(min),
+        max: Some(max),
+        null_count: Some(1),
+    }
+}
+
+fn sample() -> Statistics {
+    let long = |value| Scalar::Long(value);
+    let columns = [
+        (vec!["i"], column(long(-1), long(5))),
+        (
+            vec!["f"],
+            column(Scalar::Double(-0.5), Scalar::Double(1e300)),
+        ),
+        (
+            vec!["d"],
+            column(
+                Scalar::Decimal(-5, 2),
+                Scalar::Decimal(10_i128.pow(37) + 1, 2),
+            ),
+        ),
+        (
+            vec!["s"],
+            column(
+                Scalar::String("a\n".into()),
+                Scalar::String("\u{fc}".into()),
+            ),
+        ),
+        (vec!["day"], column(Scalar::Date(-1), Scalar::Date(19_000))),
+        (
+            vec!["t"],
+            column(
+                Scalar::TimestampMicros(-1_000),
+                Scalar::TimestampMicros(5_000),
+            ),
+        ),
+        (
+            vec!["n"],
+            column(Scalar::TimestampMicros(0), Scalar::TimestampMicros(1_000)),
+        ),
+        (
+            vec!["b"],
+            ColumnStats {
+                min: None,
+                max: None,
+                null_count: Some(3),
+            },
+        ),
+        (vec!["st", "x\"y"], column(long(1), long(i64::MAX))),
+    ];
+    Statistics {
+        num_records: Some(10),
+        columns: columns
+            .into_iter()
+            .map(|(path, stats)| (path.into_iter().map(str::to_owned).collect(), stats))
+            .collect(),
+        tight_bounds: true,
+    }
+}
+
+#[test]
+fn statistics_round_trip() {
+    let text = write(&sample(), &schema());
+    assert_eq!(parse(&text, &schema()).unwrap(), sample(), "{text}");
+    assert!(
+        text.starts_with(r#"{"numRecords":10,"minValues":{"i":-1,"f":-0.5,"d":-0.05,"#),
+        "{text}"
+    );
+    assert!(
+        text.contains(r#""d":100000000000000000000000000000000000.01"#),
+        "{text}"
+    );
+    assert!(
+        text.contains(r#""t":"1970-01-01T00:00:00.005Z","n":"1970-01-01T00:00:00.001""#),
+        "{text}"
+    );
+}
+
+#[test]
+fn timestamps_are_cut_outwards() {
+    let mut stats = sample();
+    let micros = |value| Some(Scalar::TimestampMicros(value));
+    stats.columns.insert(
+        vec!["t".to_owned()],
+        ColumnStats {
+            min: micros(-1),
+            max: micros(1),
+            null_count: None,
+        },
+    );
+    let parsed = parse(&write(&stats, &schema()), &schema()).unwrap();
+    let t = &parsed.columns[&vec!["t".to_owned()]];
+    assert_eq!(
+        (t.min.clone(), t.max.clone()),
+        (micros(-1000), micros(1000))
+    );
+}
+
+#[test]
+fn malformed_cells_are_absent_and_the_rest_is_kept() {
+    let text = r#"{"numRecords":3,"minValues":{"i":"x","f":"NaN","s":1,"day":null,"st":null,"t":"2020-01-01T00:00:00.000-08:00"},
+        "maxValues":[],"nullCount":{"i":-1,"s":2,"st":{"x\"y":"?"}},"unknown":{}}"#;
+    let stats = parse(text, &schema()).unwrap();
+    assert_eq!(stats.num_records, Some(3));
+    assert!(stats.tight_bounds);
+    let names: Vec<_> = stats.columns.keys().flatten().cloned().collect();
+    assert_eq!(names, ["s", "t"]);
+    let t = &stats.columns[&vec!["t".to_owned()]];
+    assert_eq!(t.min, Some(Scalar::TimestampMicros(1_577_865_600_000_000)));
+    assert_eq!(parse("[1]", &schema()), None);
+    assert_eq!(parse("{", &schema()), None);
+}
+
+#[test]
+fn maximum_of_32_characters_may_have_been_cut() {
+    let prefix = "a".repeat(32);
+    let text = format!(r#"{{"numRecords":1,"maxValues":{{"s":"{prefix}"}}}}"#);
+    let stats = parse(&text, &schema()).unwrap();
+    let max = stats.columns[&vec!["s".to_owned()]].max.clone().unwrap();
+    assert!(max > Scalar::String(format!("{prefix}zzzz")));
+}
+
+#[test]
+fn loosening_keeps_every_digit() {
+    let text =
+        r#"{"numRecords":10,"minValues":{"d":12345678901234567890.10},"tightBounds":true,"x":[1]}"#;
+    assert_eq!(
+        loosened(text).unwrap(),
+        r#"{"numRecords":10,"minValues":{"d":12345678901234567890.10},"x":[1],"tightBounds":false}"#
+    );
+    assert_eq!(loosened(r#"{"minValues":{}}"#), None);
+}
