@@ -1,0 +1,251 @@
+//! `TableCodec`: the seam between the table model and one open table format.
+//!
+//! Invariant: `encode` then `apply` gives the state that the commit describes; `apply` and
+//! `encode` are pure. An [`Entry`] holds the very lines that will be published.
+//! Does not: put log entries; `tarndb-db` commits and publishes them.
+//! Spec: docs/format/log.md, "Table entries".
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use object_store::path::Path;
+use tarndb_storage::Store;
+use tarndb_txn::TableEffects;
+use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId, Uuid};
+
+use crate::deletion_vector::{Deletion, DvDescriptor, RowSet};
+use crate::error::TableError;
+use crate::fragment::DataFile;
+use crate::schema::{Field, Schema};
+use crate::state::TableState;
+
+/// Who commits what, when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitStamp {
+    /// The transaction.
+    pub txn: TxnId,
+    /// Time of the commit, milliseconds since 1970 UTC; above the previous commit's.
+    pub timestamp: TimestampMs,
+    /// Version of the table that the commit makes.
+    pub version: TableVersion,
+    /// Version of the table that the transaction read; `None` for a new table.
+    pub read_version: Option<TableVersion>,
+    /// The database that commits.
+    pub database: DatabaseId,
+    /// Version of the database that the commit makes.
+    pub db_version: DbVersion,
+    /// Name and version of the program.
+    pub engine: &'static str,
+    /// Isolation level as the format names it.
+    pub isolation: &'static str,
+}
+
+/// A table to create.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableDefinition {
+    /// Its identity.
+    pub id: TableId,
+    /// Its name, for humans; the catalog's is the one that counts.
+    pub name: String,
+    /// Its columns.
+    pub schema: Schema,
+    /// Partition columns in order, spelled as in the schema.
+    pub partition_columns: Vec<String>,
+    /// Properties, verbatim.
+    pub properties: BTreeMap<String, String>,
+    /// Its comment.
+    pub description: Option<String>,
+}
+
+/// A change of a table's metadata, re-applied to the head when the commit is rebased.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MetadataChange {
+    /// Adds a column at the end.
+    AddColumn(Field),
+    /// Sets a property.
+    SetProperty {
+        /// Key.
+        key: String,
+        /// New value.
+        value: String,
+    },
+    /// Removes a property.
+    UnsetProperty {
+        /// Key.
+        key: String,
+    },
+    /// Sets or removes the comment of a column, or of the table.
+    SetComment {
+        /// The column; `None` for the table itself.
+        column: Option<String>,
+        /// The comment; `None` removes it.
+        text: Option<String>,
+    },
+    /// Replaces schema and partitioning.
+    ReplaceSchema {
+        /// New columns.
+        schema: Schema,
+        /// New partition columns.
+        partition_columns: Vec<String>,
+    },
+}
+
+/// New deletions in a file that stays.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileUpdate {
+    /// The file as it was.
+    pub old: Arc<DataFile>,
+    /// Its new vector, a superset of the old one; `None` when every row is deleted, so that
+    /// the file is removed.
+    pub new: Option<DvDescriptor>,
+}
+
+/// One commit to one table.
+#[derive(Clone, Debug)]
+pub struct Commit<'a> {
+    /// The state the commit applies to; `None` creates the table.
+    pub head: Option<&'a TableState>,
+    /// The definition, when the table is created.
+    pub create: Option<&'a TableDefinition>,
+    /// Name of the operation, for the history (`WRITE`, `DELETE`, ...).
+    pub operation: &'a str,
+    /// Its parameters, for the history.
+    pub parameters: BTreeMap<String, String>,
+    /// Its figures, for the history.
+    pub metrics: BTreeMap<String, String>,
+    /// New files.
+    pub adds: &'a [DataFile],
+    /// Files with new deletions.
+    pub updates: &'a [FileUpdate],
+    /// Files that go.
+    pub removes: &'a [Arc<DataFile>],
+    /// Metadata changes in order.
+    pub metadata: &'a [MetadataChange],
+    /// False when the commit only rearranges rows.
+    pub data_change: bool,
+    /// Who and when.
+    pub stamp: CommitStamp,
+}
+
+/// One commit as the format writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Version of the table that it makes.
+    pub version: TableVersion,
+    /// One action per line, verbatim, without line ends.
+    pub lines: Vec<String>,
+}
+
+/// What to load.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadRequest<'a> {
+    /// The store.
+    pub store: &'a Store,
+    /// The table's root in it.
+    pub location: &'a Path,
+    /// The version wanted.
+    pub target: TableVersion,
+    /// Files of the table's own log count only at or below this version; `None`: nothing is
+    /// published yet.
+    pub published: Option<TableVersion>,
+    /// What the database log holds, ascending, contiguous up to `target` above `published`.
+    /// Its copy of a version wins over a published file.
+    pub tail: &'a [Arc<Entry>],
+}
+
+/// A checkpoint that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointInfo {
+    /// Version it holds.
+    pub version: TableVersion,
+    /// Its files.
+    pub files: Vec<Path>,
+    /// Actions in it.
+    pub actions: u64,
+    /// Bytes of all its files.
+    pub size_bytes: u64,
+}
+
+/// The codec of one table format.
+#[async_trait]
+pub trait TableCodec: Send + Sync + Debug {
+    /// Name of the format, as a catalog entry spells it.
+    fn format(&self) -> &'static str;
+
+    /// The state at `request.target`.
+    ///
+    /// # Errors
+    /// Gaps, damage, reader features that are not known.
+    async fn load(&self, request: LoadRequest<'_>) -> Result<TableState, TableError>;
+
+    /// The state after `entry`; pure.
+    ///
+    /// # Errors
+    /// An entry that does not follow `state`, is malformed, or needs unknown reader features.
+    fn apply(&self, state: Option<&TableState>, entry: &Entry) -> Result<TableState, TableError>;
+
+    /// The entry of a commit; pure.
+    ///
+    /// # Errors
+    /// A change that the format, an unknown writer feature or a property forbids.
+    fn encode(&self, commit: &Commit<'_>) -> Result<Entry, TableError>;
+
+    /// What a committed entry did. Deleted rows come as `WholeFile` unless the file is in
+    /// `rows_for`, whose vectors are read.
+    ///
+    /// # Cost
+    /// No request without `rows_for`; else at most two ranged GETs per file in it.
+    async fn effects(
+        &self,
+        store: &Store,
+        location: &Path,
+        entry: &Entry,
+        rows_for: &BTreeSet<String>,
+    ) -> Result<TableEffects, TableError>;
+
+    /// The rows that `deletion` deletes.
+    ///
+    /// # Cost
+    /// One ranged GET for a vector in a file; none otherwise.
+    async fn load_deletion(
+        &self,
+        store: &Store,
+        location: &Path,
+        deletion: &Deletion,
+    ) -> Result<Arc<RowSet>, TableError>;
+
+    /// Stores vectors, in the order given: small ones inline, the others together in one new
+    /// file, which is durable on return.
+    ///
+    /// # Cost
+    /// At most one PUT.
+    async fn store_deletions(
+        &self,
+        store: &Store,
+        location: &Path,
+        rows: &[Arc<RowSet>],
+    ) -> Result<Vec<DvDescriptor>, TableError>;
+
+    /// Key of the published entry of `version`.
+    fn published_key(&self, location: &Path, version: TableVersion) -> Path;
+
+    /// Bytes of a published entry.
+    fn published_bytes(&self, entry: &Entry) -> Bytes;
+
+    /// Writes a checkpoint of `state`, whose version must be published, and the hint to it.
+    ///
+    /// # Cost
+    /// Two PUTs.
+    async fn checkpoint(
+        &self,
+        store: &Store,
+        location: &Path,
+        state: &TableState,
+    ) -> Result<CheckpointInfo, TableError>;
+
+    /// Key of a staged entry, not yet committed.
+    fn staged_key(&self, location: &Path, version: TableVersion, id: Uuid) -> Path;
+}

@@ -1,0 +1,42 @@
+//! The table model: what a table is, whatever open format its metadata is written in.
+//!
+//! Invariant: nothing here knows a query engine, a database or the bytes of a format; a codec
+//! (`TableCodec`) turns those bytes into a [`TableState`] and back.
+//! Does not: decide conflicts (`tarndb-txn`), commit (`tarndb-db`) or plan queries (`tarndb-sql`).
+//! Spec: Delta PROTOCOL, for the types, partition values, statistics and Parquet layout, which
+//! every codec shares.
+
+pub mod codec;
+pub mod deletion_vector;
+pub mod error;
+pub mod fragment;
+pub mod parquet;
+pub mod partition;
+pub mod prune;
+pub mod schema;
+pub mod state;
+pub mod stats;
+
+pub mod decimal;
+
+pub use codec::{
+    CheckpointInfo, Commit, CommitStamp, Entry, FileUpdate, LoadRequest, MetadataChange,
+    TableCodec, TableDefinition,
+};
+pub use deletion_vector::{Deletion, DvDescriptor, DvStorage, RowSet};
+pub use error::{ErrorClass, TableError};
+pub use fragment::{DataFile, data_key};
+pub use parquet::read::{
+    LiveRows, ReadOptions, file_statistics, parquet_row_count, read_file, read_file_rows,
+};
+pub use parquet::write::{TableWriter, Written};
+pub use parquet::write_options::{WriteOptions, parse_size};
+pub use partition::{
+    check_partition_columns, encode_partition_value, parse_partition_value, partition_dir,
+    scalar_to_array, uri_encode,
+};
+pub use prune::{Comparison, Predicate, may_match};
+pub use schema::conform::conform_batch;
+pub use schema::{DataType, Field, Schema};
+pub use state::{FormatState, TableState};
+pub use stats::{ColumnStats, Scalar, Statistics, StatsCollector};

@@ -1,0 +1,9 @@
+//! Data files: writing and reading Parquet.
+//!
+//! Spec: Delta PROTOCOL, "Data Files"; Apache Parquet format.
+
+pub mod read;
+pub mod write;
+pub mod write_options;
+
+mod upload;

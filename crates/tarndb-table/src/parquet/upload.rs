@@ -1,0 +1,112 @@
+//! `Upload`: the bytes of one new object, as they come.
+//!
+//! Invariant: an object of at most [`SMALL_BYTES`] costs one PUT; nothing is visible before
+//! `finish` returns, and then it is durable.
+//! Spec: docs/format/log.md, "What the store must do".
+
+use std::fmt;
+
+use bytes::Bytes;
+use object_store::path::Path;
+use object_store::{ObjectStoreExt, WriteMultipart};
+use tarndb_storage::{Store, StoreError};
+
+/// Up to here an object is kept in memory and stored by one request.
+pub(super) const SMALL_BYTES: usize = 8 << 20;
+/// Parts of one upload on their way at the same time.
+const PARTS_IN_FLIGHT: usize = 3;
+
+pub(super) struct Upload {
+    store: Store,
+    key: Path,
+    buffered: Vec<u8>,
+    multipart: Option<WriteMultipart>,
+    bytes: u64,
+}
+
+impl fmt::Debug for Upload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, bytes) = (&self.key, &self.bytes);
+        f.debug_struct("Upload")
+            .field("key", key)
+            .field("bytes", bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Upload {
+    pub(super) fn new(store: Store, key: Path) -> Self {
+        Self {
+            store,
+            key,
+            buffered: Vec::new(),
+            multipart: None,
+            bytes: 0,
+        }
+    }
+
+    /// Bytes in memory that are not on their way yet.
+    pub(super) fn buffered_bytes(&self) -> usize {
+        self.buffered.len()
+    }
+
+    /// Takes more bytes; waits while too many parts are on their way.
+    pub(super) async fn push(&mut self, bytes: Vec<u8>) -> Result<(), StoreError> {
+        self.bytes += bytes.len() as u64;
+        if self.multipart.is_none() && self.buffered.len() + bytes.len() <= SMALL_BYTES {
+            if self.buffered.is_empty() {
+                self.buffered = bytes;
+            } else {
+                self.buffered.extend_from_slice(&bytes);
+            }
+            return Ok(());
+        }
+        let multipart = match &mut self.multipart {
+            Some(multipart) => multipart,
+            none => {
+                tracing::debug!(target: "tarndb::step", key = %self.key, "data_file.begin");
+                let upload = self.store.objects().put_multipart(&self.key).await;
+                let upload = upload.map_err(|error| failed(&self.key, error))?;
+                none.insert(WriteMultipart::new_with_chunk_size(upload, SMALL_BYTES))
+            }
+        };
+        for piece in [std::mem::take(&mut self.buffered), bytes] {
+            let waited = multipart.wait_for_capacity(PARTS_IN_FLIGHT).await;
+            waited.map_err(|error| failed(&self.key, error))?;
+            multipart.put(Bytes::from(piece));
+        }
+        Ok(())
+    }
+
+    /// Completes the object; its size in bytes.
+    pub(super) async fn finish(self) -> Result<u64, StoreError> {
+        let key = &self.key;
+        match self.multipart {
+            None => {
+                tracing::debug!(target: "tarndb::step", key = %key, "data_file.begin");
+                self.store.put(key, Bytes::from(self.buffered)).await?;
+            }
+            Some(multipart) => {
+                multipart
+                    .finish()
+                    .await
+                    .map_err(|error| failed(key, error))?;
+            }
+        }
+        tracing::debug!(target: "tarndb::step", key = %key, bytes = self.bytes, "data_file.end");
+        Ok(self.bytes)
+    }
+
+    /// Gives the upload up; what cannot be cleaned away stays as garbage.
+    pub(super) async fn abort(self) {
+        if let Some(multipart) = self.multipart
+            && let Err(error) = multipart.abort().await
+        {
+            tracing::debug!(key = %self.key, %error, "an abandoned upload was not cleaned away");
+        }
+    }
+}
+
+fn failed(key: &Path, error: object_store::Error) -> StoreError {
+    StoreError::from_objects("write", key, error)
+}

@@ -1,0 +1,282 @@
+//! One data file while it is written.
+//!
+//! Invariant: the name is unique and never reused; the statistics are those of exactly the rows
+//! in the file.
+//! Spec: Delta PROTOCOL, "Data Files".
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ::parquet::arrow::ArrowWriter;
+use ::parquet::arrow::arrow_writer::ArrowWriterOptions;
+use ::parquet::basic::{Compression, ZstdLevel};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::SchemaRef;
+use object_store::path::Path;
+use tarndb_storage::Store;
+use tarndb_types::TimestampMs;
+
+use super::group::{PartitionColumn, PartitionKey};
+use super::slice_bytes;
+use crate::deletion_vector::Deletion;
+use crate::error::TableError;
+use crate::fragment::{DataFile, data_key};
+use crate::parquet::upload::Upload;
+use crate::parquet::write_options::WriteOptions;
+use crate::partition::{is_partition_column, partition_dir};
+use crate::schema::{DataType, Schema};
+use crate::stats::StatsCollector;
+
+/// Raw bytes that are encoded between two looks at the size of the file.
+const CHUNK_BYTES_MAX: u64 = 8 << 20;
+const CHUNK_BYTES_MIN: u64 = 64 << 10;
+/// Encoded bytes in a row group from which ending it early is no waste.
+const FLUSH_BYTES_MIN: usize = 4 << 20;
+
+/// What all files of one writer have in common.
+#[derive(Debug)]
+pub(super) struct FileLayout {
+    store: Store,
+    location: Path,
+    schema: Arc<Schema>,
+    table_arrow: SchemaRef,
+    /// Columns that are in the files, by position in the table's schema.
+    positions: Vec<usize>,
+    file_schema: Schema,
+    file_arrow: SchemaRef,
+    options: WriteOptions,
+}
+
+impl FileLayout {
+    pub(super) fn new(
+        store: Store,
+        location: Path,
+        schema: Arc<Schema>,
+        partition_columns: &[String],
+        options: WriteOptions,
+    ) -> Self {
+        let in_file = |(_, field): &(usize, &crate::schema::Field)| {
+            !is_partition_column(partition_columns, &field.name)
+                && field.data_type != DataType::Void
+        };
+        let columns = || schema.fields.iter().enumerate().filter(in_file);
+        let positions = columns().map(|(position, _)| position).collect();
+        let file_schema = Schema::new(columns().map(|(_, field)| field.clone()).collect());
+        let (table_arrow, file_arrow) = (schema.to_arrow(), file_schema.to_arrow());
+        Self {
+            store,
+            location,
+            schema,
+            table_arrow,
+            positions,
+            file_schema,
+            file_arrow,
+            options,
+        }
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(super) fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    pub(super) fn options(&self) -> &WriteOptions {
+        &self.options
+    }
+
+    /// Refuses a batch that was not conformed, and a schema that no file can hold.
+    pub(super) fn check(&self, batch: &RecordBatch) -> Result<(), TableError> {
+        if batch.num_columns() != self.schema.fields.len() {
+            let (expected, given) = (self.schema.fields.len(), batch.num_columns());
+            return Err(TableError::ColumnCount { expected, given });
+        }
+        let columns = self.table_arrow.fields().iter().zip(batch.columns());
+        for (field, array) in columns {
+            if field.data_type() != array.data_type() {
+                return Err(TableError::TypeMismatch {
+                    column: field.name().clone(),
+                    data_type: field.data_type().to_string(),
+                    given: array.data_type().to_string(),
+                });
+            }
+        }
+        let void = |data_type: &DataType| *data_type == DataType::Void;
+        let nested_void = self
+            .file_schema
+            .fields
+            .iter()
+            .find(|f| f.data_type.any(&void));
+        match nested_void {
+            Some(field) => Err(TableError::UnsupportedType {
+                column: field.name.clone(),
+                data_type: field.data_type.to_string(),
+                advice: "give the void field a type before writing",
+            }),
+            None if self.file_schema.fields.is_empty() => Err(TableError::NoColumns),
+            None => Ok(()),
+        }
+    }
+
+    /// The columns of a batch that go into the file.
+    pub(super) fn file_batch(&self, batch: &RecordBatch) -> Result<RecordBatch, TableError> {
+        let columns = self
+            .positions
+            .iter()
+            .filter_map(|p| batch.columns().get(*p).cloned());
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = columns.collect();
+        RecordBatch::try_new_with_options(Arc::clone(&self.file_arrow), columns, &options).map_err(
+            |source| TableError::Arrow {
+                context: "selecting file columns",
+                source,
+            },
+        )
+    }
+
+    /// Rows of `piece` to encode before the size of the file is looked at again.
+    pub(super) fn rows_at_once(&self, piece: &RecordBatch) -> usize {
+        let chunk = (self.options.target_file_bytes / 8).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+        let chunk = usize::try_from(chunk).unwrap_or(usize::MAX);
+        let row_bytes = (slice_bytes(piece) / piece.num_rows().max(1)).max(1);
+        (chunk / row_bytes).max(1)
+    }
+
+    /// Begins a file of the partition `key`.
+    pub(super) fn open(
+        &self,
+        columns: &[PartitionColumn],
+        key: &PartitionKey,
+    ) -> Result<OpenFile, TableError> {
+        let names = || columns.iter().map(|column| column.field.name.as_str());
+        let values: Vec<_> = names().zip(key.iter().map(Option::as_deref)).collect();
+        let (dir, raw_dir) = partition_dir(&values);
+        let name = format!("part-{}.parquet", self.store.context().uuid());
+        let below = |dir: &str| {
+            if dir.is_empty() {
+                name.clone()
+            } else {
+                format!("{dir}/{name}")
+            }
+        };
+        let path = below(&dir);
+        let storage_key = data_key(&self.location, &path)?;
+        let options = ArrowWriterOptions::new().with_properties(self.properties());
+        let writer =
+            ArrowWriter::try_new_with_options(Vec::new(), Arc::clone(&self.file_arrow), options);
+        Ok(OpenFile {
+            writer: writer.map_err(|source| data_file(&path, source))?,
+            upload: Upload::new(self.store.clone(), storage_key),
+            stats: StatsCollector::new(&self.file_schema, self.options.indexed_columns),
+            raw_path: below(&raw_dir),
+            path,
+            partition_values: names()
+                .map(str::to_owned)
+                .zip(key.iter().cloned())
+                .collect(),
+        })
+    }
+
+    fn properties(&self) -> WriterProperties {
+        let level = ZstdLevel::try_new(self.options.zstd_level).unwrap_or_default();
+        WriterProperties::builder()
+            .set_created_by(concat!("tarndb ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_compression(Compression::ZSTD(level))
+            .set_statistics_enabled(EnabledStatistics::Page)
+            .set_max_row_group_row_count(Some(self.options.row_group_rows))
+            .set_max_row_group_bytes(Some(self.options.row_group_bytes))
+            .build()
+    }
+}
+
+fn data_file(path: &str, source: ParquetError) -> TableError {
+    TableError::DataFile {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// A file under way.
+pub(super) struct OpenFile {
+    writer: ArrowWriter<Vec<u8>>,
+    upload: Upload,
+    stats: StatsCollector,
+    path: String,
+    raw_path: String,
+    partition_values: BTreeMap<String, Option<String>>,
+}
+
+impl std::fmt::Debug for OpenFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenFile")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl OpenFile {
+    /// Size of the file if it ended here (approximately).
+    pub(super) fn bytes(&self) -> u64 {
+        (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.writer.memory_size() + self.upload.buffered_bytes()
+    }
+
+    pub(super) fn is_worth_flushing(&self) -> bool {
+        self.writer.in_progress_size() >= FLUSH_BYTES_MIN
+    }
+
+    pub(super) async fn write(&mut self, rows: &RecordBatch) -> Result<(), TableError> {
+        self.stats.update(rows);
+        self.writer
+            .write(rows)
+            .map_err(|source| data_file(&self.path, source))?;
+        self.push_encoded().await
+    }
+
+    /// Ends the row group, so that its bytes leave memory.
+    pub(super) async fn flush(&mut self) -> Result<(), TableError> {
+        self.writer
+            .flush()
+            .map_err(|source| data_file(&self.path, source))?;
+        self.push_encoded().await
+    }
+
+    async fn push_encoded(&mut self) -> Result<(), TableError> {
+        if self.writer.inner().is_empty() {
+            return Ok(());
+        }
+        let encoded = std::mem::take(self.writer.inner_mut());
+        Ok(self.upload.push(encoded).await?)
+    }
+
+    pub(super) async fn finish(mut self, now: TimestampMs) -> Result<DataFile, TableError> {
+        self.writer
+            .finish()
+            .map_err(|source| data_file(&self.path, source))?;
+        self.push_encoded().await?;
+        Ok(DataFile {
+            size_bytes: self.upload.finish().await?,
+            path: self.path,
+            raw_path: self.raw_path,
+            partition_values: self.partition_values,
+            modification_time_ms: now.0,
+            stats: Some(Arc::new(self.stats.finish())),
+            raw_stats: None,
+            deletion: Deletion::None,
+            base_row_id: None,
+            default_row_commit_version: None,
+            tags: BTreeMap::new(),
+        })
+    }
+
+    pub(super) async fn abort(self) {
+        self.upload.abort().await;
+    }
+}
