@@ -152,7 +152,7 @@ impl LogReader<'_> {
                     return Err(first_error.unwrap_or_else(|| self.segment_error(source)));
                 }
             };
-            let error = match self.replay_segment(&segment).await {
+            let error = match self.replay_segment(&segment, &listing).await {
                 Ok(replay) => return Ok((replay, segment.version)),
                 Err(error) => error,
             };
@@ -180,10 +180,14 @@ impl LogReader<'_> {
         }
     }
 
-    async fn replay_segment(&self, segment: &Segment) -> Result<Replay, DeltaError> {
+    async fn replay_segment(
+        &self,
+        segment: &Segment,
+        listing: &[ObjectInfo],
+    ) -> Result<Replay, DeltaError> {
         let mut replay = Replay::default();
         if let Some((_, _, files)) = &segment.checkpoint {
-            read_checkpoint(self.store, self.log, files, &mut replay).await?;
+            read_checkpoint(self.store, self.log, files, listing, &mut replay).await?;
         }
         let mut commits = futures::stream::iter(segment.commits.iter().copied())
             .map(|version| self.commit(version))

@@ -9,5 +9,6 @@ mod columns;
 pub(crate) mod read;
 pub(crate) mod retention;
 mod schema;
+mod source;
 mod stats_parsed;
 pub(crate) mod write;

@@ -5,9 +5,9 @@
 //! follows the compressed file.
 //! Spec: Delta PROTOCOL, "Checkpoints", "Last Checkpoint File".
 
+use object_store::buffered::BufWriter;
 use parquet::arrow::AsyncArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
-use parquet::arrow::async_writer::ParquetObjectWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use tarndb_storage::{Path, Store};
@@ -37,6 +37,7 @@ pub(crate) async fn write_checkpoint(
     state: &TableState,
 ) -> Result<CheckpointInfo, DeltaError> {
     let log = path::log_dir(location);
+    tracing::debug!(target: "tarndb::step", table = %location, "checkpoint.begin");
     let key = log
         .clone()
         .join(format!("{:020}.checkpoint.parquet", state.version.0));
@@ -53,7 +54,7 @@ pub(crate) async fn write_checkpoint(
     let options = ArrowWriterOptions::new()
         .with_properties(properties)
         .with_skip_arrow_metadata(true);
-    let sink = ParquetObjectWriter::new(store.objects(), key.clone());
+    let sink = BufWriter::new(store.objects(), key.clone());
     let mut writer =
         AsyncArrowWriter::try_new_with_options(sink, std::sync::Arc::clone(&schema), options)
             .map_err(|error| fail(error.into()))?;
