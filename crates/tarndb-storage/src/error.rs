@@ -191,11 +191,7 @@ impl StoreError {
     }
 
     /// Classifies an answer of the object store.
-    pub(crate) fn from_objects(
-        operation: &'static str,
-        key: &Path,
-        error: object_store::Error,
-    ) -> Self {
+    pub fn from_objects(operation: &'static str, key: &Path, error: object_store::Error) -> Self {
         if let Some(local) = LocalError::find(&error) {
             if local.effect == Effect::None {
                 return Self::from_local(local);
