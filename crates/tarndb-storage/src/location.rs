@@ -206,6 +206,10 @@ fn parse_prefix(text: &str, prefix: &str) -> Result<Path, StoreError> {
             "it has a query; give options as storage options",
         ));
     }
+    // The parser of keys would silently drop a second slash.
+    if prefix.starts_with('/') {
+        return Err(invalid(text, "its prefix has an empty segment"));
+    }
     Path::parse(prefix).map_err(|error| match error {
         object_store::path::Error::EmptySegment { .. } => {
             invalid(text, "its prefix has an empty segment")

@@ -1,0 +1,5 @@
+//! Appending to a log whose store misbehaves.
+
+mod append;
+mod clock;
+mod race;
