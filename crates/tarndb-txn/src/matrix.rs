@@ -115,6 +115,8 @@ const MOVING: &str = "an overwrite that comes second replaces the moved rows too
     that comes second has nothing left to move";
 const BINDING: &str = "a property that comes second can let data be that was written before it, \
     where it binds later writers only; data that comes second must have obeyed it";
+const RAISING: &str = "a statement that turns deletion vectors on by itself runs again when a user \
+    has turned them off; a user who turns them off while a statement turns them on must decide";
 
 /// Every allowed difference between the two directions.
 pub static ASYMMETRIES: &[Asymmetry] = &[
@@ -162,5 +164,10 @@ pub static ASYMMETRIES: &[Asymmetry] = &[
         first: Aspect::Overwrite,
         second: Aspect::ObeyedProperty,
         why: BINDING,
+    },
+    Asymmetry {
+        first: Aspect::Property,
+        second: Aspect::ObeyedProperty,
+        why: RAISING,
     },
 ];

@@ -49,7 +49,8 @@ pub const HARMLESS_KEYS: &[&str] = &[
     "delta.tuneFileSizesForRewrites",
 ];
 
-/// Features that may be raised beside any data (docs/conflicts.md lists why each may).
+/// Features that may be raised beside any data: a property turns them on, or they concern how
+/// the table is kept.
 pub const HARMLESS_FEATURES: &[&str] = &[
     "appendOnly",
     "catalogManaged",

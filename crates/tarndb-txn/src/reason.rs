@@ -220,7 +220,7 @@ impl fmt::Display for Reason {
             Self::FilesDropped { files } => {
                 write!(
                     f,
-                    "{files}, in which this transaction deletes or updates rows, was dropped"
+                    "this transaction deletes or updates rows of {files}, dropped meanwhile"
                 )
             }
             Self::SameFiles { files } => {
@@ -229,23 +229,19 @@ impl fmt::Display for Reason {
                     "both change {files}, which cannot be told apart by row (copy-on-write)"
                 )
             }
-            Self::FilesMoved { files, by_us: true } => {
-                write!(
-                    f,
-                    "rows were deleted from {files}, which this transaction compacts"
-                )?;
-                f.write_str(" without a row map")
-            }
+            Self::FilesMoved { files, by_us: true } => write!(
+                f,
+                "this transaction compacts, without a row map, {files}, of which rows were deleted \
+                 meanwhile"
+            ),
             Self::FilesMoved {
                 files,
                 by_us: false,
-            } => {
-                write!(
-                    f,
-                    "{files}, in which this transaction deletes rows, was compacted"
-                )?;
-                f.write_str(" without a row map")
-            }
+            } => write!(
+                f,
+                "this transaction deletes or updates rows of {files}, compacted meanwhile without \
+                 a row map"
+            ),
             Self::BothMoved { files } => write!(f, "both compact {files}"),
             Self::Overwritten => f.write_str("the data of the table was replaced"),
             Self::OverwriteSource => f.write_str(

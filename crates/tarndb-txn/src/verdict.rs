@@ -88,7 +88,7 @@ impl Conflict {
     #[must_use]
     pub fn describe(&self, table_name: Option<&str>) -> String {
         let table = match (table_name, self.table) {
-            (Some(name), _) => format!(" of table {name}"),
+            (Some(name), _) => format!(" of {name}"),
             (None, Some(id)) => format!(" of table {id}"),
             (None, None) => String::new(),
         };
@@ -115,3 +115,6 @@ impl fmt::Display for Conflict {
 }
 
 impl std::error::Error for Conflict {}
+
+// Errors carry conflicts by value.
+const _: () = assert!(size_of::<Conflict>() <= 128);

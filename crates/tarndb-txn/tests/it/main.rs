@@ -3,8 +3,16 @@
 //! Invariant: each property is checked against the public functions only.
 //! Spec: docs/conflicts.md.
 
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "helpers of tests are tests too"
+)]
+
 mod docs;
 mod laws;
 mod matrix;
 mod messages;
 mod model;
+mod property;

@@ -1,1 +1,561 @@
-//! m
+//! The whole matrix, printed; completeness; both directions compared.
+//!
+//! Invariant: expectations are the reviewed policy: a change of one is a change of behaviour.
+//! Spec: docs/conflicts.md, "Matrix".
+
+use std::collections::BTreeSet;
+
+use expect_test::expect;
+use tarndb_txn::aspect::{Aspect, CatalogAspect};
+use tarndb_txn::matrix::{ASYMMETRIES, MANAGED};
+use tarndb_txn::rule::Rule;
+use tarndb_txn::{
+    CatalogEffect, Committed, ConfigEffect, Effects, Isolation, OverwriteKind, Read, Removal,
+    RowSet, SchemaEffect, TableEffects, Touched, Verdict, judge,
+};
+use tarndb_types::{DbVersion, TxnId, Uuid};
+
+use crate::model::id;
+
+/// Rows of texts as columns, the last of each row not padded.
+fn columns(rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(move |row| row.get(column))
+            .map(String::len)
+    };
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().enumerate().map(|(column, cell)| {
+            let width = width(column).max().unwrap_or(0);
+            format!("{cell:width$}")
+        });
+        text += cells.collect::<Vec<_>>().join(" ").trim_end();
+        text += "\n";
+    }
+    text
+}
+
+#[test]
+fn whole_matrix_of_tables() {
+    let mut rows = vec![vec![String::new()]];
+    rows[0].extend((1..=Aspect::committed().count()).map(|n| n.to_string()));
+    for (number, ours) in (1..).zip(Aspect::ALL.iter().copied()) {
+        let mut row = vec![format!("{number} {}", ours.name())];
+        row.extend(
+            Aspect::committed().map(|theirs| MANAGED.rule(ours, theirs).unwrap().code().to_owned()),
+        );
+        rows.push(row);
+    }
+    expect![[r#"
+                                 1        2        3        4        5        6        7        8       9        10      11      12      13      14   15      16      17
+        1 adds rows              .        .        .        .        over     .        required .       replaced .       obeyed  .       feature id   dropped .       .
+        2 deletes rows           .        rows     rows     map      over     .        required .       replaced .       obeyed  .       feature id   dropped .       .
+        3 drops files            .        rows     rows     map      over     .        required .       replaced .       obeyed  .       feature id   dropped .       .
+        4 moves files            .        map      map      files    moot     .        required .       replaced .       obeyed  .       feature id   dropped .       .
+        5 overwrites             head     head     head     rebase   over     .        required .       replaced .       obeyed  .       feature id   dropped .       .
+        6 adds nullable column   .        .        .        .        .        column   column   rebase  replaced rebase  rebase  rebase  rebase  id   dropped rebase  .
+        7 adds NOT NULL column   required required required required required column   column   rebase  replaced rebase  rebase  rebase  rebase  id   dropped rebase  .
+        8 comments               .        .        .        .        .        rebase   rebase   text    columns  rebase  rebase  rebase  rebase  id   dropped rebase  .
+        9 replaces schema        replaced replaced replaced replaced replaced replaced replaced columns schema   rebase  rebase  rebase  rebase  id   dropped rebase  .
+        10 sets free property    .        .        .        .        .        rebase   rebase   rebase  rebase   key     key     rebase  rebase  id   dropped rebase  .
+        11 sets obeyed property  binds    binds    binds    binds    binds    rebase   rebase   rebase  rebase   key     key     rebase  rebase  id   dropped rebase  .
+        12 raises free feature   .        .        .        .        .        rebase   rebase   rebase  rebase   rebase  rebase  rebase  rebase  id   dropped rebase  .
+        13 raises obeyed feature feature  feature  feature  feature  feature  rebase   rebase   rebase  rebase   rebase  rebase  rebase  rebase  id   dropped rebase  .
+        14 creates table         id       id       id       id       id       id       id       id      id       id      id      id      id      id   id      id      id
+        15 drops table           dropped  dropped  dropped  dropped  dropped  dropped  dropped  dropped dropped  dropped dropped dropped dropped id   dropped renamed dropped
+        16 renames table         .        .        .        .        .        rebase   rebase   rebase  rebase   rebase  rebase  rebase  rebase  id   renamed renamed .
+        17 sets application id   .        .        .        .        .        .        .        .       .        .       .       .       .       id   dropped .       app
+        18 reads (serializable)  read     read     read     .        read     read     read     .       read     .       .       .       .       read read    read    .
+    "#]].assert_eq(&columns(&rows));
+}
+
+#[test]
+fn whole_matrix_of_the_catalog() {
+    let mut rows = vec![vec![String::new()]];
+    rows[0].extend(CatalogAspect::committed().map(|theirs| theirs.name().to_owned()));
+    for ours in CatalogAspect::ALL.iter().copied() {
+        let mut row = vec![ours.name().to_owned()];
+        row.extend(CatalogAspect::committed().map(|theirs| {
+            MANAGED
+                .catalog_rule(ours, theirs)
+                .unwrap()
+                .code()
+                .to_owned()
+        }));
+        rows.push(row);
+    }
+    expect![[r#"
+                                     creates schema drops schema creates table drops table renames table
+        creates schema               same           same         .             .           .
+        drops schema                 same           same         inside        inside      inside
+        creates table                .              inside       name          .           name
+        drops table                  .              inside       .             .           .
+        renames table                .              inside       name          .           name
+        looks up name (serializable) .              lookup       lookup        lookup      lookup
+    "#]].assert_eq(&columns(&rows));
+}
+
+#[test]
+fn no_pair_is_missing_and_no_rule_is_idle() {
+    let mut used = BTreeSet::new();
+    for ours in Aspect::ALL.iter().copied() {
+        for theirs in Aspect::committed() {
+            let rule = MANAGED.rule(ours, theirs);
+            assert!(
+                rule.is_some(),
+                "no rule for {} / {}",
+                ours.name(),
+                theirs.name()
+            );
+            used.extend(rule);
+        }
+    }
+    for ours in CatalogAspect::ALL.iter().copied() {
+        for theirs in CatalogAspect::committed() {
+            let rule = MANAGED.catalog_rule(ours, theirs);
+            assert!(
+                rule.is_some(),
+                "no rule for {} / {}",
+                ours.name(),
+                theirs.name()
+            );
+            used.extend(rule);
+        }
+    }
+    let idle: Vec<_> = Rule::ALL
+        .iter()
+        .filter(|rule| !used.contains(rule))
+        .collect();
+    assert!(
+        idle.is_empty(),
+        "rules without a place in the matrix: {idle:?}"
+    );
+}
+
+fn rows(positions: &[u64]) -> Touched {
+    Touched::Rows(positions.iter().copied().collect::<RowSet>())
+}
+
+fn table(change: impl FnOnce(&mut TableEffects)) -> TableEffects {
+    let mut table = TableEffects::default();
+    change(&mut table);
+    table
+}
+
+fn deletes(file: &str, touched: Touched) -> TableEffects {
+    table(|t| {
+        t.deletions.insert(file.to_owned(), touched);
+    })
+}
+
+fn removes(file: &str, removal: Removal) -> TableEffects {
+    table(|t| {
+        t.removes.insert(file.to_owned(), removal);
+    })
+}
+
+fn overwrites(source_read_target: bool) -> TableEffects {
+    table(|t| t.overwrite = Some(OverwriteKind::All { source_read_target }))
+}
+
+fn column(name: &str, type_text: &str, nullable: bool) -> TableEffects {
+    let (name, type_text) = (name.to_owned(), type_text.to_owned());
+    table(|t| {
+        t.schema.push(SchemaEffect::AddColumn {
+            name,
+            type_text,
+            nullable,
+        })
+    })
+}
+
+fn comment(column: Option<&str>, text: &str) -> TableEffects {
+    let (column, text) = (column.map(str::to_owned), Some(text.to_owned()));
+    table(|t| t.schema.push(SchemaEffect::SetComment { column, text }))
+}
+
+fn replaces(fingerprint: &str) -> TableEffects {
+    let fingerprint = fingerprint.to_owned();
+    table(|t| t.schema.push(SchemaEffect::Replace { fingerprint }))
+}
+
+fn sets(key: &str, value: &str) -> TableEffects {
+    let (key, value) = (key.to_owned(), value.to_owned());
+    table(|t| t.config.push(ConfigEffect::Set { key, value }))
+}
+
+fn raises(name: &str) -> TableEffects {
+    table(|t| {
+        t.config.push(ConfigEffect::AddFeature {
+            name: name.to_owned(),
+        })
+    })
+}
+
+/// One or several concrete changes per aspect, with a label.
+fn samples() -> Vec<(&'static str, Aspect, TableEffects)> {
+    let app = |id: &str| {
+        table(|t| {
+            t.app_txns.insert(id.to_owned(), 1);
+        })
+    };
+    vec![
+        ("append", Aspect::Adds, table(|t| t.adds = true)),
+        (
+            "delete rows 1,2 of f",
+            Aspect::Deletes,
+            deletes("f", rows(&[1, 2])),
+        ),
+        (
+            "delete rows 2,3 of f",
+            Aspect::Deletes,
+            deletes("f", rows(&[2, 3])),
+        ),
+        (
+            "delete row 4 of f",
+            Aspect::Deletes,
+            deletes("f", rows(&[4])),
+        ),
+        (
+            "delete row 1 of g",
+            Aspect::Deletes,
+            deletes("g", rows(&[1])),
+        ),
+        (
+            "copy-on-write f",
+            Aspect::Deletes,
+            deletes("f", Touched::WholeFile),
+        ),
+        (
+            "drop file f",
+            Aspect::Removes,
+            removes("f", Removal::Deleted),
+        ),
+        (
+            "drop file g",
+            Aspect::Removes,
+            removes("g", Removal::Deleted),
+        ),
+        ("compact f", Aspect::Moves, removes("f", Removal::Moved)),
+        ("compact g", Aspect::Moves, removes("g", Removal::Moved)),
+        ("overwrite", Aspect::Overwrite, overwrites(false)),
+        ("overwrite from self", Aspect::Overwrite, overwrites(true)),
+        ("add c long", Aspect::AddColumn, column("c", "long", true)),
+        (
+            "add c string",
+            Aspect::AddColumn,
+            column("c", "string", true),
+        ),
+        ("add C long", Aspect::AddColumn, column("C", "long", true)),
+        ("add d long", Aspect::AddColumn, column("d", "long", true)),
+        (
+            "add c long NOT NULL",
+            Aspect::AddRequired,
+            column("c", "long", false),
+        ),
+        ("comment 'x'", Aspect::Comment, comment(None, "x")),
+        ("comment 'y'", Aspect::Comment, comment(None, "y")),
+        ("comment c 'x'", Aspect::Comment, comment(Some("c"), "x")),
+        ("comment C 'y'", Aspect::Comment, comment(Some("C"), "y")),
+        ("replace schema p", Aspect::ReplaceSchema, replaces("p")),
+        ("replace schema q", Aspect::ReplaceSchema, replaces("q")),
+        ("set user.x=1", Aspect::Property, sets("user.x", "1")),
+        ("set user.x=2", Aspect::Property, sets("user.x", "2")),
+        (
+            "set enableDV=true",
+            Aspect::Property,
+            sets("delta.enableDeletionVectors", "true"),
+        ),
+        (
+            "set enableDV=false",
+            Aspect::ObeyedProperty,
+            sets("delta.enableDeletionVectors", "false"),
+        ),
+        (
+            "set copy-on-write",
+            Aspect::ObeyedProperty,
+            sets("tarndb.deletionVectors", "off"),
+        ),
+        (
+            "set appendOnly",
+            Aspect::ObeyedProperty,
+            sets("delta.appendOnly", "true"),
+        ),
+        (
+            "set constraint",
+            Aspect::ObeyedProperty,
+            sets("delta.constraints.c", "v > 0"),
+        ),
+        (
+            "raise deletionVectors",
+            Aspect::Feature,
+            raises("deletionVectors"),
+        ),
+        ("raise unknown", Aspect::ObeyedFeature, raises("unknown")),
+        ("create table", Aspect::Create, table(|t| t.created = true)),
+        ("drop table", Aspect::Drop, table(|t| t.dropped = true)),
+        ("rename table", Aspect::Rename, table(|t| t.renamed = true)),
+        ("app id x", Aspect::AppTxn, app("x")),
+        ("app id y", Aspect::AppTxn, app("y")),
+        ("read", Aspect::Read, table(|t| t.read = Some(Read::All))),
+    ]
+}
+
+fn ours(table: &TableEffects) -> Effects {
+    let isolation = Isolation::Serializable;
+    Effects {
+        tables: [(id(1), table.clone())].into(),
+        isolation,
+        ..Effects::default()
+    }
+}
+
+fn theirs(effects: Effects) -> Committed {
+    Committed {
+        version: DbVersion(42),
+        txn: TxnId(Uuid::from_u128(7)),
+        effects,
+    }
+}
+
+fn letter(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Compatible => ".",
+        Verdict::Rebase => "b",
+        Verdict::Retryable(_) => "R",
+        Verdict::Incompatible(_) => "X",
+    }
+}
+
+/// `.` compatible, `b` rebase, `R` retryable, `X` incompatible.
+#[test]
+fn every_pair_of_samples_has_the_expected_verdict() {
+    let samples = samples();
+    let covered: BTreeSet<_> = samples.iter().map(|(_, aspect, _)| *aspect).collect();
+    assert!(Aspect::ALL.iter().all(|aspect| covered.contains(aspect)));
+    let mut text = String::new();
+    for (label, _, our) in &samples {
+        let row: String = samples
+            .iter()
+            .filter(|(_, aspect, _)| *aspect != Aspect::Read)
+            .map(|(_, _, their)| letter(&judge(&ours(our), &theirs(ours(their)))))
+            .collect();
+        text += &format!("{label:24} {row}\n");
+    }
+    expect![[r#"
+        append                   ..........RR....R....RR.....RR.RXX...
+        delete rows 1,2 of f     .RRb.RR.R.RR....R....RR...RRRR.RXX...
+        delete rows 2,3 of f     .RRb.RR.R.RR....R....RR...RRRR.RXX...
+        delete row 4 of f        .bbR.RR.R.RR....R....RR...RRRR.RXX...
+        delete row 1 of g        ....R..R.RRR....R....RR...RRRR.RXX...
+        copy-on-write f          .RRR.RR.R.RR....R....RR...RRRR.RXX...
+        drop file f              .RRR.RR.R.RR....R....RR...RRRR.RXX...
+        drop file g              ....R..R.RRR....R....RR...RRRR.RXX...
+        compact f                .RRR.RR.R.XX....R....RR.....RR.RXX...
+        compact g                ....R..R.RXX....R....RR.....RR.RXX...
+        overwrite                bbbbbbbbbbRR....R....RR.....RR.RXX...
+        overwrite from self      RRRRRRRRbbRR....R....RR.....RR.RXX...
+        add c long               ............bXXbXbbbbRRbbbbbbbbbXXb..
+        add c string             ............XbXbXbbbbRRbbbbbbbbbXXb..
+        add C long               ............XXbbXbbbbRRbbbbbbbbbXXb..
+        add d long               ............bbbbbbbbbRRbbbbbbbbbXXb..
+        add c long NOT NULL      RRRRRRRRRRRRXXXbbbbbbRRbbbbbbbbbXXb..
+        comment 'x'              ............bbbbbbXbbbbbbbbbbbbbXXb..
+        comment 'y'              ............bbbbbXbbbbbbbbbbbbbbXXb..
+        comment c 'x'            ............bbbbbbbbXRRbbbbbbbbbXXb..
+        comment C 'y'            ............bbbbbbbXbRRbbbbbbbbbXXb..
+        replace schema p         RRRRRRRRRRRRRRRRRbbRRbXbbbbbbbbbXXb..
+        replace schema q         RRRRRRRRRRRRRRRRRbbRRXbbbbbbbbbbXXb..
+        set user.x=1             ............bbbbbbbbbbbbXbbbbbbbXXb..
+        set user.x=2             ............bbbbbbbbbbbXbbbbbbbbXXb..
+        set enableDV=true        ............bbbbbbbbbbbbbbRbbbbbXXb..
+        set enableDV=false       ............bbbbbbbbbbbbbXbbbbbbXXb..
+        set copy-on-write        ............bbbbbbbbbbbbbbbbbbbbXXb..
+        set appendOnly           ............bbbbbbbbbbbbbbbbbbbbXXb..
+        set constraint           RRRRRRRRRRRRbbbbbbbbbbbbbbbbbbbbXXb..
+        raise deletionVectors    ............bbbbbbbbbbbbbbbbbbbbXXb..
+        raise unknown            RRRRRRRRRRRRbbbbbbbbbbbbbbbbbbbbXXb..
+        create table             XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX
+        drop table               XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX
+        rename table             ............bbbbbbbbbbbbbbbbbbbbXXX..
+        app id x                 ................................XX.X.
+        app id y                 ................................XX..X
+        read                     RRRRRRRR..RRRRRRR....RR.........RRR..
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn directions_differ_only_where_a_reason_is_given() {
+    let signed = |a, b| {
+        let pair = |(x, y)| ASYMMETRIES.iter().any(|s| s.first == x && s.second == y);
+        pair((a, b)) || pair((b, a))
+    };
+    for first in Aspect::committed() {
+        for second in Aspect::committed() {
+            let same = MANAGED.rule(first, second) == MANAGED.rule(second, first);
+            assert!(
+                same || signed(first, second),
+                "unsigned asymmetry of rules: {} / {}",
+                first.name(),
+                second.name()
+            );
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (label, first, one) in &samples() {
+        for (other_label, second, other) in &samples() {
+            if [*first, *second].contains(&Aspect::Read) {
+                continue;
+            }
+            let there = judge(&ours(one), &theirs(ours(other))).strictness();
+            let back = judge(&ours(other), &theirs(ours(one))).strictness();
+            if there != back {
+                assert!(
+                    signed(*first, *second),
+                    "unsigned asymmetry: {label} / {other_label}"
+                );
+                seen.insert((*first, *second));
+            }
+        }
+    }
+    for signature in ASYMMETRIES {
+        let pair = (signature.first, signature.second);
+        assert!(seen.contains(&pair), "a signature for nothing: {pair:?}");
+    }
+    for first in CatalogAspect::committed() {
+        for second in CatalogAspect::committed() {
+            let there = MANAGED.catalog_rule(first, second);
+            assert_eq!(
+                there,
+                MANAGED.catalog_rule(second, first),
+                "{first:?} / {second:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn reads_count_under_serializable_only() {
+    let reads = table(|t| t.read = Some(Read::All));
+    let appends = theirs(ours(&table(|t| t.adds = true)));
+    let mut effects = ours(&reads);
+    effects.names_read.insert(("s".into(), "t".into()));
+    assert!(matches!(judge(&effects, &appends), Verdict::Retryable(_)));
+    effects.isolation = Isolation::Snapshot;
+    assert_eq!(judge(&effects, &appends), Verdict::Compatible);
+}
+
+fn in_catalog(effect: CatalogEffect) -> Effects {
+    Effects {
+        catalog: vec![effect],
+        ..Effects::default()
+    }
+}
+
+fn catalog_samples() -> Vec<(&'static str, Effects)> {
+    let text = str::to_owned;
+    let create = |number, schema: &str, name: &str, location: &str| CatalogEffect::CreateTable {
+        id: id(number),
+        schema: text(schema),
+        name: text(name),
+        location: text(location),
+    };
+    let rename = |number, schema: &str, from: &str, to_schema: &str, to: &str| {
+        let (schema, from, to_schema, to) = (text(schema), text(from), text(to_schema), text(to));
+        CatalogEffect::RenameTable {
+            id: id(number),
+            schema,
+            from,
+            to_schema,
+            to,
+        }
+    };
+    let drop_table = |number, schema: &str, name: &str| CatalogEffect::DropTable {
+        id: id(number),
+        schema: text(schema),
+        name: text(name),
+    };
+    let lookup = |schema: &str, name: &str| Effects {
+        names_read: [(text(schema), text(name))].into(),
+        isolation: Isolation::Serializable,
+        ..Effects::default()
+    };
+    let write = Effects {
+        tables: [(id(1), table(|t| t.adds = true))].into(),
+        ..Effects::default()
+    };
+    vec![
+        (
+            "create schema s",
+            in_catalog(CatalogEffect::CreateSchema { name: text("s") }),
+        ),
+        (
+            "create schema S",
+            in_catalog(CatalogEffect::CreateSchema { name: text("S") }),
+        ),
+        (
+            "create schema r",
+            in_catalog(CatalogEffect::CreateSchema { name: text("r") }),
+        ),
+        (
+            "drop schema s",
+            in_catalog(CatalogEffect::DropSchema { name: text("s") }),
+        ),
+        ("create s.t at t/a", in_catalog(create(10, "s", "t", "t/a"))),
+        ("create S.T at t/b", in_catalog(create(11, "S", "T", "t/b"))),
+        (
+            "create s.u at t/a/x",
+            in_catalog(create(12, "s", "u", "/t/a/x/")),
+        ),
+        (
+            "create r.t at t/ab",
+            in_catalog(create(13, "r", "t", "t/ab")),
+        ),
+        ("drop s.a (1)", in_catalog(drop_table(1, "s", "a"))),
+        ("drop s.b (2)", in_catalog(drop_table(2, "s", "b"))),
+        (
+            "rename s.a (1) to s.t",
+            in_catalog(rename(1, "s", "a", "s", "t")),
+        ),
+        (
+            "rename s.b (2) to r.t",
+            in_catalog(rename(2, "s", "b", "r", "t")),
+        ),
+        ("append to 1", write),
+        ("look up s.a", lookup("s", "a")),
+        ("look up s.t", lookup("s", "T")),
+    ]
+}
+
+#[test]
+fn every_pair_of_catalog_samples_has_the_expected_verdict() {
+    let samples = catalog_samples();
+    let mut text = String::new();
+    for (label, our) in &samples {
+        let row: String = samples
+            .iter()
+            .map(|(_, their)| letter(&judge(our, &theirs(their.clone()))))
+            .collect();
+        text += &format!("{label:24} {row}\n");
+    }
+    expect![[r#"
+        create schema s          XX.X...........
+        create schema S          XX.X...........
+        create schema r          ..X............
+        drop schema s            XX.XXXX.XXXX...
+        create s.t at t/a        ...XXXX...X....
+        create S.T at t/b        ...XXX....X....
+        create s.u at t/a/x      ...XX.X........
+        create r.t at t/ab       .......X...X...
+        drop s.a (1)             ...X....X.X.X..
+        drop s.b (2)             ...X.....X.X...
+        rename s.a (1) to s.t    ...XXX..X.X....
+        rename s.b (2) to r.t    ...X...X.X.X...
+        append to 1              ........X......
+        look up s.a              ...R....R.R....
+        look up s.t              ...RRR....R....
+    "#]]
+    .assert_eq(&text);
+}

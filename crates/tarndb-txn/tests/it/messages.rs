@@ -1,1 +1,393 @@
-//! m
+//! Messages: what a person reads when two transactions meet.
+//!
+//! Invariant: both operations, version, transaction and the thing at issue are named.
+//! Spec: docs/conflicts.md, "Verdicts".
+
+use expect_test::{Expect, expect};
+use tarndb_txn::{
+    CatalogEffect, Committed, ConfigEffect, Effects, Isolation, Operation, OverwriteKind, Read,
+    Removal, SchemaEffect, TableEffects, Touched, judge, rows_needed,
+};
+use tarndb_types::{DbVersion, TxnId, Uuid};
+
+use crate::model::id;
+
+fn effects(table: TableEffects) -> Effects {
+    Effects {
+        tables: [(id(1), table)].into(),
+        ..Effects::default()
+    }
+}
+
+fn deletion(operation: Operation, files: &[(&str, std::ops::Range<u64>)]) -> TableEffects {
+    let touched = files
+        .iter()
+        .map(|(file, rows)| ((*file).to_owned(), Touched::Rows(rows.clone().collect())));
+    TableEffects {
+        operation: Some(operation),
+        deletions: touched.collect(),
+        ..TableEffects::default()
+    }
+}
+
+#[track_caller]
+fn check(ours: &Effects, theirs: Effects, expected: Expect) {
+    let theirs = Committed {
+        version: DbVersion(42),
+        txn: TxnId(Uuid::from_u128(7)),
+        effects: theirs,
+    };
+    let verdict = judge(ours, &theirs);
+    let conflict = verdict.conflict().expect("a conflict");
+    let text = conflict.describe(conflict.table.map(|_| "main.t"));
+    expected.assert_eq(&text.replace(": ", ":\n").replace("; ", ";\n"));
+}
+
+#[test]
+fn same_rows_are_sampled_and_counted() {
+    let ours = effects(deletion(
+        Operation::Update,
+        &[("a.parquet", 0..9), ("b.parquet", 3..4)],
+    ));
+    let theirs = effects(deletion(
+        Operation::Delete,
+        &[("a.parquet", 2..20), ("b.parquet", 3..4)],
+    ));
+    check(
+        &ours,
+        theirs,
+        expect![[r#"
+        UPDATE of main.t conflicts with DELETE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        both delete or update rows 2, 3, 4, 5, 6 and 2 more of file a.parquet, row 3 of file b.parquet;
+        run the transaction again on the new snapshot"#]],
+    );
+    let many: Vec<_> = ["a", "b", "c", "d", "e"].map(|file| (file, 0..1)).into();
+    let both = effects(deletion(Operation::Delete, &many));
+    check(
+        &both,
+        both.clone(),
+        expect![[r#"
+        DELETE of main.t conflicts with DELETE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        both delete or update row 0 of file a, row 0 of file b, row 0 of file c and 2 more files;
+        run the transaction again on the new snapshot"#]],
+    );
+}
+
+#[test]
+fn files_are_named_when_rows_are_not_known() {
+    let ours = effects(deletion(Operation::Update, &[("a.parquet", 0..9)]));
+    let with = |removal| {
+        effects(TableEffects {
+            removes: [("a.parquet".to_owned(), removal)].into(),
+            ..TableEffects::default()
+        })
+    };
+    check(
+        &ours,
+        with(Removal::Deleted),
+        expect![[r#"
+            UPDATE of main.t conflicts with DELETE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+            this transaction deletes or updates rows of file a.parquet, dropped meanwhile;
+            run the transaction again on the new snapshot"#]],
+    );
+    check(
+        &ours,
+        with(Removal::Moved),
+        expect![[r#"
+            UPDATE of main.t conflicts with OPTIMIZE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+            this transaction deletes or updates rows of file a.parquet, compacted meanwhile without a row map;
+            run the transaction again on the new snapshot"#]],
+    );
+    check(
+        &with(Removal::Moved),
+        ours.clone(),
+        expect![[r#"
+            OPTIMIZE of main.t conflicts with UPDATE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+            this transaction compacts, without a row map, file a.parquet, of which rows were deleted meanwhile;
+            run the transaction again on the new snapshot"#]],
+    );
+    let whole = effects(TableEffects {
+        deletions: [("a.parquet".to_owned(), Touched::WholeFile)].into(),
+        ..TableEffects::default()
+    });
+    check(
+        &ours,
+        whole,
+        expect![[r#"
+        UPDATE of main.t conflicts with DELETE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        both change file a.parquet, which cannot be told apart by row (copy-on-write);
+        run the transaction again on the new snapshot"#]],
+    );
+}
+
+#[test]
+fn definitions_name_both_sides() {
+    let schema = |effect| {
+        effects(TableEffects {
+            schema: vec![effect],
+            ..TableEffects::default()
+        })
+    };
+    let config = |effect| {
+        effects(TableEffects {
+            config: vec![effect],
+            ..TableEffects::default()
+        })
+    };
+    let column = |type_text: &str, nullable| {
+        let (name, type_text) = ("c".to_owned(), type_text.to_owned());
+        schema(SchemaEffect::AddColumn {
+            name,
+            type_text,
+            nullable,
+        })
+    };
+    check(
+        &column("long", true),
+        column("string", false),
+        expect![[r#"
+            ADD COLUMNS of main.t conflicts with ADD COLUMNS committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+            column c is now c string NOT NULL, not c long;
+            look at what is there now and decide whether the change is still wanted"#]],
+    );
+    let comment = |column: Option<&str>, text: Option<&str>| {
+        let (column, text) = (column.map(str::to_owned), text.map(str::to_owned));
+        schema(SchemaEffect::SetComment { column, text })
+    };
+    check(
+        &comment(Some("c"), Some("mine")),
+        comment(Some("c"), None),
+        expect![[r#"
+            SET TBLPROPERTIES of main.t conflicts with SET TBLPROPERTIES committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+            the comment of column c is now unset, not "mine";
+            look at what is there now and decide whether the change is still wanted"#]],
+    );
+    let set = |key: &str, value: &str| {
+        config(ConfigEffect::Set {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        })
+    };
+    check(
+        &set("user.x", "1"),
+        set("user.x", "2"),
+        expect![[r#"
+            SET TBLPROPERTIES of main.t conflicts with SET TBLPROPERTIES committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+            the property user.x is now "2", not "1";
+            look at what is there now and decide whether the change is still wanted"#]],
+    );
+    let append = effects(TableEffects {
+        operation: Some(Operation::Append),
+        adds: true,
+        ..TableEffects::default()
+    });
+    check(
+        &append,
+        set("delta.constraints.c", "v > 0"),
+        expect![[r#"
+        WRITE of main.t conflicts with SET TBLPROPERTIES committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        the property delta.constraints.c, which writers must obey, was changed beside data written;
+        run the transaction again on the new snapshot"#]],
+    );
+    check(
+        &append,
+        column("long", false),
+        expect![[r#"
+        WRITE of main.t conflicts with ADD COLUMNS committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        the NOT NULL column c was added, which the rows written lack;
+        run the transaction again on the new snapshot"#]],
+    );
+    check(
+        &append,
+        config(ConfigEffect::AddFeature { name: "new".into() }),
+        expect![[r#"
+            WRITE of main.t conflicts with SET TBLPROPERTIES committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+            the table feature new, which writers must obey, was raised beside data written;
+            run the transaction again on the new snapshot"#]],
+    );
+    check(
+        &append,
+        schema(SchemaEffect::Replace {
+            fingerprint: "p".into(),
+        }),
+        expect![[r#"
+            WRITE of main.t conflicts with REPLACE TABLE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+            the table's schema was replaced;
+            run the transaction again on the new snapshot"#]],
+    );
+}
+
+#[test]
+fn whole_tables_and_ids() {
+    let append = TableEffects {
+        operation: Some(Operation::Append),
+        adds: true,
+        app_txns: [("loader".to_owned(), 8)].into(),
+        ..TableEffects::default()
+    };
+    let ours = effects(append.clone());
+    check(
+        &ours,
+        effects(TableEffects {
+            dropped: true,
+            ..TableEffects::default()
+        }),
+        expect![[r#"
+            WRITE of main.t conflicts with DROP TABLE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+            the table was dropped;
+            look at what is there now and decide whether the change is still wanted"#]],
+    );
+    let other = [("loader".to_owned(), 9)].into();
+    check(
+        &ours,
+        effects(TableEffects {
+            app_txns: other,
+            ..append.clone()
+        }),
+        expect![[r#"
+            WRITE of main.t conflicts with WRITE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+            application transaction loader is committed at 9 (this one carries 8);
+            go on after the committed version, this one is already in the table"#]],
+    );
+    let overwrite = |source_read_target| {
+        let overwrite = Some(OverwriteKind::All { source_read_target });
+        effects(TableEffects {
+            overwrite,
+            ..TableEffects::default()
+        })
+    };
+    check(
+        &ours,
+        overwrite(false),
+        expect![[r#"
+        WRITE of main.t conflicts with OVERWRITE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        the data of the table was replaced;
+        run the transaction again on the new snapshot"#]],
+    );
+    check(
+        &overwrite(true),
+        effects(append),
+        expect![[r#"
+        OVERWRITE of main.t conflicts with WRITE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        the new data was computed from this table, and the table's data has changed;
+        run the transaction again on the new snapshot"#]],
+    );
+    let mut reads = effects(TableEffects {
+        read: Some(Read::All),
+        ..TableEffects::default()
+    });
+    reads.isolation = Isolation::Serializable;
+    check(
+        &reads,
+        ours,
+        expect![[r#"
+        READ of main.t conflicts with WRITE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        this transaction read the table (serializable), and theirs adds rows;
+        run the transaction again on the new snapshot"#]],
+    );
+}
+
+#[test]
+fn catalog_names_schema_and_name() {
+    let create = |number, name: &str, location: &str| {
+        let (name, location) = (name.to_owned(), location.to_owned());
+        let effect = CatalogEffect::CreateTable {
+            id: id(number),
+            schema: "main".into(),
+            name,
+            location,
+        };
+        Effects {
+            catalog: vec![effect],
+            ..Effects::default()
+        }
+    };
+    check(
+        &create(1, "t", "x"),
+        create(2, "T", "y"),
+        expect![[r#"
+        CREATE TABLE of main.t conflicts with CREATE TABLE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        the name main.t is taken;
+        choose another one, or use the table that is there now"#]],
+    );
+    check(
+        &create(1, "t", "x"),
+        create(2, "u", "x/y"),
+        expect![[r#"
+        CREATE TABLE of main.t conflicts with CREATE TABLE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        the place x is taken by a table at x/y;
+        choose another one, or use the table that is there now"#]],
+    );
+    let drop = CatalogEffect::DropSchema {
+        name: "main".into(),
+    };
+    let drop = Effects {
+        catalog: vec![drop],
+        ..Effects::default()
+    };
+    check(
+        &create(1, "t", "x"),
+        drop.clone(),
+        expect![[r#"
+        CREATE TABLE of main.t conflicts with DROP SCHEMA committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        the schema main was dropped;
+        look at what is there now and decide whether the change is still wanted"#]],
+    );
+    let create_schema = CatalogEffect::CreateSchema {
+        name: "Main".into(),
+    };
+    let create_schema = Effects {
+        catalog: vec![create_schema],
+        ..Effects::default()
+    };
+    check(
+        &create_schema,
+        drop,
+        expect![[r#"
+        CREATE SCHEMA conflicts with DROP SCHEMA committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        the schema Main was created or dropped;
+        look at what is there now and decide whether the change is still wanted"#]],
+    );
+    let lookup = Effects {
+        names_read: [("main".to_owned(), "t".to_owned())].into(),
+        isolation: Isolation::Serializable,
+        ..Effects::default()
+    };
+    check(
+        &lookup,
+        create(2, "T", "y"),
+        expect![[r#"
+        READ of main.t conflicts with CREATE TABLE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        this transaction looked up the name main.t (serializable), and theirs creates table;
+        run the transaction again on the new snapshot"#]],
+    );
+}
+
+#[test]
+fn only_common_files_with_unknown_rows_need_decoding() {
+    let ours = deletion(Operation::Delete, &[("a", 0..1), ("b", 0..1), ("c", 0..1)]);
+    let unknown = |files: &[&str]| TableEffects {
+        deletions: files
+            .iter()
+            .map(|file| ((*file).to_owned(), Touched::WholeFile))
+            .collect(),
+        ..TableEffects::default()
+    };
+    let mut theirs = unknown(&["a", "d"]);
+    theirs
+        .deletions
+        .extend(deletion(Operation::Delete, &[("b", 0..1)]).deletions);
+    let needed: Vec<_> = rows_needed(&ours, &theirs).into_iter().collect();
+    assert_eq!(needed, ["a"]);
+    // Copy-on-write of ours conflicts whatever their rows are.
+    assert!(rows_needed(&unknown(&["a"]), &theirs).is_empty());
+}
+
+#[test]
+fn operation_names_read_back() {
+    for operation in Operation::ALL {
+        assert_eq!(operation.name().parse(), Ok(*operation));
+    }
+    expect!["not an operation known to this version: name=\"x\""]
+        .assert_eq(&"x".parse::<Operation>().unwrap_err().to_string());
+}

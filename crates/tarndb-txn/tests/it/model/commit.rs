@@ -162,7 +162,8 @@ impl Table {
         base: &Self,
         rebase: bool,
     ) -> Outcome<()> {
-        if !rebase && !(effects.schema.is_empty() && effects.config.is_empty()) {
+        let redefines = !effects.schema.is_empty() || !effects.config.is_empty();
+        if redefines && !rebase {
             self.definition = base.definition.clone();
         }
         let definition = &mut self.definition;
