@@ -329,10 +329,9 @@ proptest! {
         let mut listing = commits(present.iter().copied());
         listing.extend(checkpoints.iter().map(|at| classic(*at)));
         listing.sort_by_key(|info| {
-            let digest = info.key.as_ref().bytes().fold(shuffle, |acc, byte| {
+            info.key.as_ref().bytes().fold(shuffle, |acc, byte| {
                 acc.wrapping_mul(0x100_0000_01b3) ^ u64::from(byte)
-            });
-            digest
+            })
         });
         let present: Vec<u64> = present.into_iter().collect();
         let checkpoints: Vec<u64> = checkpoints.into_iter().collect();

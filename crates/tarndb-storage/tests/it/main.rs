@@ -1,5 +1,11 @@
 //! Stores against the contract that the database needs from them.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests fail by panicking"
+)]
+
 mod conform;
 mod damaged;
 mod lying;
