@@ -1,0 +1,129 @@
+//! Checking a table's live files and deletion vectors.
+//!
+//! Invariant: looks at the table's newest state; files that no version references are garbage
+//! of no concern here.
+
+use std::collections::BTreeMap;
+
+use tarndb_storage::{ObjectInfo, Path};
+use tarndb_table::{DataFile, Deletion, TableState};
+
+use super::data::check_data;
+use super::{CheckReport, Finding, Progress, chain, is_store_failure, kind};
+use crate::catalog::TableEntry;
+use crate::database::Inner;
+use crate::error::DbError;
+
+pub(super) async fn check_files(
+    inner: &Inner,
+    table: &TableEntry,
+    listed: &[ObjectInfo],
+    deep: bool,
+    report: &mut CheckReport,
+    progress: &mut (dyn FnMut(Progress) + Send),
+) -> Result<(), DbError> {
+    let name = table.display_name();
+    let state = match inner.table_state(table).await {
+        Ok(state) => state,
+        Err(error) if is_store_failure(&error) => return Err(error),
+        Err(error) => {
+            let finding = Finding::new(kind::TABLE_UNREADABLE, chain(&error));
+            report
+                .findings
+                .push(finding.table(name).version(table.version));
+            return Ok(());
+        }
+    };
+    let sizes: BTreeMap<&Path, u64> = listed
+        .iter()
+        .map(|object| (&object.key, object.size_bytes))
+        .collect();
+    let total = Some(state.files.len() as u64);
+    for (done, file) in state.files.values().enumerate() {
+        report.files += 1;
+        progress(Progress {
+            stage: name.clone(),
+            done: done as u64,
+            total,
+        });
+        if let Some(finding) = check_file(table, &state, file, &sizes) {
+            report.findings.push(finding);
+            continue;
+        }
+        check_vector(inner, table, file, report).await?;
+        if deep {
+            check_data(inner, table, &state, file, report).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The file is there with its size.
+fn check_file(
+    table: &TableEntry,
+    state: &TableState,
+    file: &DataFile,
+    sizes: &BTreeMap<&Path, u64>,
+) -> Option<Finding> {
+    let found = |kind, detail: String| {
+        let finding = Finding::new(kind, detail).table(table.display_name());
+        Some(finding.version(state.version).file(file.path.clone()))
+    };
+    let key = match file.key(&table.location) {
+        Ok(key) => key,
+        Err(error) => return found(kind::FILE_UNREADABLE, chain(&error)),
+    };
+    match sizes.get(&key) {
+        None => found(kind::FILE_MISSING, "the data file is missing".to_owned()),
+        Some(size) if *size != file.size_bytes => {
+            let stated = file.size_bytes;
+            found(
+                kind::FILE_SIZE,
+                format!("the file has {size} bytes, the log says {stated}"),
+            )
+        }
+        Some(_) => None,
+    }
+}
+
+async fn check_vector(
+    inner: &Inner,
+    table: &TableEntry,
+    file: &DataFile,
+    report: &mut CheckReport,
+) -> Result<(), DbError> {
+    let Deletion::Stored(descriptor) = &file.deletion else {
+        return Ok(());
+    };
+    let mut found = |kind, detail: String| {
+        let finding = Finding::new(kind, detail).table(table.display_name());
+        report
+            .findings
+            .push(finding.version(table.version).file(file.path.clone()));
+    };
+    let codec = inner.codec(&table.format, &table.display_name())?;
+    let loaded = codec
+        .load_deletion(&inner.store, &table.location, &file.deletion)
+        .await;
+    let rows = match loaded.map_err(DbError::table(table.display_name())) {
+        Ok(rows) => rows,
+        Err(error) if is_store_failure(&error) => return Err(error),
+        Err(error) => {
+            found(kind::VECTOR_UNREADABLE, chain(&error));
+            return Ok(());
+        }
+    };
+    let stated = descriptor.cardinality;
+    if i64::try_from(rows.len()) != Ok(stated) {
+        let count = rows.len();
+        let detail = format!("the vector deletes {count} rows, the log says {stated}");
+        found(kind::VECTOR_CARDINALITY, detail);
+    }
+    if let (Some(last), Some(count)) = (rows.max(), file.num_records())
+        && last >= count
+    {
+        let detail = format!("the vector deletes row {last}, the file has {count} rows");
+        found(kind::VECTOR_BEYOND, detail);
+    }
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! Checking the records and the catalog checkpoints.
+//!
+//! Invariant: replays from record 0 (or the oldest usable checkpoint) one record at a time;
+//! after damage it goes on from the next usable checkpoint.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tarndb_log::hint;
+use tarndb_types::{DbVersion, TableId, TableVersion};
+
+use super::{CheckReport, Finding, Progress, chain, is_store_failure, kind};
+use crate::catalog::Catalog;
+use crate::database::Inner;
+use crate::error::DbError;
+use crate::hash::sha256_hex;
+use crate::record::{EntryBody, Record, Staged};
+use crate::states::staged_hash;
+use crate::{checkpoint, layout, open};
+
+/// What a table version has to look like when it is published.
+#[derive(Clone, Debug)]
+pub(super) struct Expected {
+    /// In the form of [`staged_hash`].
+    pub(super) hash: String,
+    pub(super) staged: Option<Staged>,
+}
+
+/// What the replay of the log gave.
+#[derive(Debug, Default)]
+pub(super) struct Replayed {
+    pub(super) entries: BTreeMap<(TableId, TableVersion), Expected>,
+}
+
+pub(super) async fn check_log(
+    inner: &Inner,
+    report: &mut CheckReport,
+    progress: &mut (dyn FnMut(Progress) + Send),
+) -> Result<Replayed, DbError> {
+    let listed: BTreeSet<u64> = inner
+        .log
+        .list_after(None)
+        .await
+        .map_err(DbError::Log)?
+        .into_iter()
+        .collect();
+    let mut checkpoints = load_checkpoints(inner, report).await?;
+    check_hint(inner, &checkpoints, report).await;
+    let newest = listed.last().copied().unwrap_or(0);
+    check_gaps(inner, &listed, &checkpoints, report);
+    let mut replayed = Replayed::default();
+    let mut catalog: Option<Catalog> = None;
+    for version in 0..=newest {
+        if version % 64 == 0 {
+            let stage = "records".to_owned();
+            progress(Progress {
+                stage,
+                done: version,
+                total: Some(newest + 1),
+            });
+        }
+        let record = if listed.contains(&version) {
+            read_record(inner, DbVersion(version), report).await?
+        } else {
+            None
+        };
+        if let Some(record) = &record {
+            report.records += 1;
+            note_entries(inner, record, &mut replayed);
+        }
+        catalog = step(catalog, record.as_ref(), DbVersion(version), report);
+        if let Some(stored) = checkpoints.remove(&DbVersion(version)) {
+            match &catalog {
+                Some(replayed) if !replayed.same_content(&stored) => {
+                    let detail = "the checkpoint says something else than the records up to it";
+                    report.findings.push(
+                        Finding::new(kind::CHECKPOINT_DIFFERS, detail)
+                            .db_version(DbVersion(version))
+                            .file(layout::checkpoint_key(DbVersion(version)).to_string()),
+                    );
+                }
+                Some(_) => {}
+                // The replay was interrupted; the checkpoint is the next firm ground.
+                None => catalog = Some(stored),
+            }
+        }
+    }
+    Ok(replayed)
+}
+
+/// One version further; `None` when the replay is interrupted.
+fn step(
+    catalog: Option<Catalog>,
+    record: Option<&Record>,
+    version: DbVersion,
+    report: &mut CheckReport,
+) -> Option<Catalog> {
+    let record = record?;
+    let next = match catalog {
+        Some(catalog) => catalog.apply(record),
+        None if version == DbVersion::ZERO => Catalog::genesis(record),
+        None => return None,
+    };
+    match next {
+        Ok(next) => Some(next),
+        Err(violation) => {
+            report
+                .findings
+                .push(Finding::new(kind::LOG_INVARIANT, chain(&violation)).db_version(version));
+            None
+        }
+    }
+}
+
+async fn load_checkpoints(
+    inner: &Inner,
+    report: &mut CheckReport,
+) -> Result<BTreeMap<DbVersion, Catalog>, DbError> {
+    let mut checkpoints = BTreeMap::new();
+    for version in checkpoint::list(&inner.store).await? {
+        report.checkpoints += 1;
+        match checkpoint::read(&inner.store, version).await {
+            Ok(Some(catalog)) => {
+                checkpoints.insert(version, catalog);
+            }
+            Ok(None) => {}
+            Err(error) if is_store_failure(&error) => return Err(error),
+            Err(error) => report.findings.push(
+                Finding::new(kind::CHECKPOINT_UNUSABLE, chain(&error))
+                    .db_version(version)
+                    .file(layout::checkpoint_key(version).to_string()),
+            ),
+        }
+    }
+    Ok(checkpoints)
+}
+
+async fn check_hint(
+    inner: &Inner,
+    checkpoints: &BTreeMap<DbVersion, Catalog>,
+    report: &mut CheckReport,
+) {
+    let hinted = hint::read_hint(&inner.store, &layout::hint_key())
+        .await
+        .map(DbVersion);
+    let wrong = match hinted {
+        Some(version) => !checkpoints.contains_key(&version),
+        // Readers then list; a hint that is there but unreadable still deserves a word.
+        None => matches!(inner.store.head(&layout::hint_key()).await, Ok(Some(_))),
+    };
+    if wrong {
+        let detail = "the hint names no usable checkpoint; opening costs a LIST more";
+        report
+            .findings
+            .push(Finding::new(kind::HINT_WRONG, detail).file(layout::hint_key().to_string()));
+    }
+}
+
+/// Reports missing records, except a prefix after record 0 that a checkpoint covers.
+fn check_gaps(
+    inner: &Inner,
+    listed: &BTreeSet<u64>,
+    checkpoints: &BTreeMap<DbVersion, Catalog>,
+    report: &mut CheckReport,
+) {
+    let newest = listed.last().copied().unwrap_or(0);
+    let first_after_zero = listed.range(1..).next().copied().unwrap_or(newest + 1);
+    for missing in (0..newest).filter(|version| !listed.contains(version)) {
+        let cleaned = missing > 0
+            && missing < first_after_zero
+            && checkpoints
+                .range(DbVersion(first_after_zero - 1)..)
+                .next()
+                .is_some();
+        if !cleaned {
+            let detail = format!("record {missing} is missing although {newest} is there");
+            report.findings.push(
+                Finding::new(kind::LOG_GAP, detail)
+                    .db_version(DbVersion(missing))
+                    .file(inner.log.key(missing).to_string()),
+            );
+        }
+    }
+}
+
+async fn read_record(
+    inner: &Inner,
+    version: DbVersion,
+    report: &mut CheckReport,
+) -> Result<Option<Record>, DbError> {
+    // Read anew: what is in memory says nothing about what is stored.
+    let bytes = inner.log.read(version.0).await.map_err(DbError::Log)?;
+    let Some(bytes) = bytes else {
+        return Ok(None);
+    };
+    match open::decode_record(&inner.log, version, &bytes) {
+        Ok(record) => Ok(Some(record)),
+        Err(error) if is_store_failure(&error) => Err(error),
+        Err(error) => {
+            let kind = match &error {
+                DbError::Invariant { .. } => kind::LOG_INVARIANT,
+                _ => kind::LOG_RECORD,
+            };
+            report.findings.push(
+                Finding::new(kind, chain(&error))
+                    .db_version(version)
+                    .file(inner.log.key(version.0).to_string()),
+            );
+            Ok(None)
+        }
+    }
+}
+
+fn note_entries(inner: &Inner, record: &Record, replayed: &mut Replayed) {
+    for (_, action) in record.entries() {
+        let expected = match &action.body {
+            EntryBody::Staged(staged) => Expected {
+                hash: staged.hash.clone(),
+                staged: Some(staged.clone()),
+            },
+            EntryBody::Inline(entry) => {
+                let Some(codec) = inner.codecs.get(&action.format) else {
+                    continue;
+                };
+                Expected {
+                    hash: staged_hash(&codec.published_bytes(entry)),
+                    staged: None,
+                }
+            }
+        };
+        replayed
+            .entries
+            .insert((action.table, action.version), expected);
+    }
+}
+
+/// Whether bytes are those that a record demands.
+pub(super) fn has_hash(bytes: &[u8], expected: &str) -> bool {
+    expected.strip_prefix("sha256:") == Some(sha256_hex(bytes).as_str())
+}

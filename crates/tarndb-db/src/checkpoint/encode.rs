@@ -1,0 +1,88 @@
+//! Catalog to the bytes of a checkpoint.
+//!
+//! Invariant: one JSON object per line in a fixed order, so that equal catalogs with equal
+//! knowledge of publishing give equal text; the last line is the checksum of all before it.
+//! Spec: docs/format/checkpoint.md.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tarndb_types::DbVersion;
+
+use crate::catalog::{Catalog, LOG_FORMAT, TableEntry};
+use crate::error::DbError;
+use crate::hash::sha256_hex;
+use crate::invariants;
+
+const ZSTD_LEVEL: i32 = 3;
+
+/// The bytes of the checkpoint of a catalog.
+///
+/// # Errors
+/// The catalog breaks an invariant; it is then not written.
+pub fn encode(catalog: &Catalog) -> Result<Bytes, DbError> {
+    invariants::check_catalog(catalog).map_err(|violation| DbError::Invariant {
+        version: catalog.version(),
+        violation,
+    })?;
+    let text = to_text(catalog);
+    let packed = zstd::encode_all(text.as_bytes(), ZSTD_LEVEL).map_err(|_| DbError::Internal {
+        what: "compressing a checkpoint failed",
+    })?;
+    Ok(Bytes::from(packed))
+}
+
+/// The text inside: what `encode` compresses.
+pub(crate) fn to_text(catalog: &Catalog) -> String {
+    let mut text = String::new();
+    let named = |(name, version): (&str, DbVersion)| json!([name, version.0]);
+    let header = json!({
+        "format": LOG_FORMAT,
+        "database": catalog.database().to_string(),
+        "version": catalog.version().0,
+        "timestamp": catalog.timestamp().0,
+        "readerFeatures": catalog.reader_features().collect::<Vec<_>>(),
+        "writerFeatures": catalog.writer_features().map(named).collect::<Vec<_>>(),
+        "unknownActions": catalog.unknown_actions().map(named).collect::<Vec<_>>(),
+    });
+    push(&mut text, "checkpoint", &header);
+    for schema in catalog.schemas() {
+        push(&mut text, "schema", &json!({ "name": schema.name }));
+    }
+    for table in catalog.tables().chain(catalog.dropped_tables()) {
+        push(&mut text, "table", &table_line(table));
+    }
+    for location in catalog.locations() {
+        push(&mut text, "location", &json!(location));
+    }
+    let sum = sha256_hex(text.as_bytes());
+    push(&mut text, "sha256", &json!(sum));
+    text
+}
+
+fn table_line(table: &TableEntry) -> Value {
+    let first = table.first_unpublished();
+    let unpublished: Vec<Value> = table
+        .positions
+        .range(first..)
+        .map(|(version, record)| json!([version.0, record.0]))
+        .collect();
+    json!({
+        "id": table.id.to_string(),
+        "schema": table.schema,
+        "name": table.name,
+        "format": table.format,
+        "location": table.location.as_ref(),
+        "version": table.version.0,
+        "timestamp": table.timestamp.0,
+        "published": table.published.map(|version| version.0),
+        "created": table.created.0,
+        "dropped": table.dropped.map(|version| version.0),
+        "unpublished": unpublished,
+    })
+}
+
+fn push(text: &mut String, key: &str, value: &Value) {
+    let _infallible = writeln!(text, "{{\"{key}\":{value}}}");
+}

@@ -1,0 +1,80 @@
+//! Catalog checkpoints: the catalog at one version as an object of its own.
+//!
+//! Invariant: a checkpoint is a copy of what the records say; it is used only when its checksum
+//! holds, it names the version of its file and the catalog in it keeps every invariant.
+//! Anything else is an unusable checkpoint, never a wrong catalog.
+//! Spec: docs/format/checkpoint.md.
+
+mod decode;
+mod encode;
+
+use bytes::Bytes;
+use futures::TryFutureExt as _;
+use tarndb_log::hint;
+use tarndb_storage::{Path, PutOutcome, Store};
+use tarndb_types::DbVersion;
+
+pub use decode::{CheckpointError, decode};
+pub use encode::encode;
+
+use crate::catalog::Catalog;
+use crate::error::DbError;
+use crate::layout;
+
+/// Writes the checkpoint of a catalog and the hint to it. One that exists is left alone.
+///
+/// # Cost
+/// 2 PUTs.
+///
+/// # Errors
+/// Whatever the store says; nothing is half-written.
+pub async fn write(store: &Store, catalog: &Catalog) -> Result<(), DbError> {
+    let version = catalog.version();
+    tracing::debug!(target: "tarndb::step", version = version.0, "checkpoint.begin");
+    let bytes = encode(catalog)?;
+    match store
+        .put_if_absent(&layout::checkpoint_key(version), bytes)
+        .await?
+    {
+        PutOutcome::Created | PutOutcome::AlreadyExists => {}
+        PutOutcome::Unknown(error) => return Err(error.into()),
+    }
+    hint::write_hint(store, &layout::hint_key(), version.0).await?;
+    tracing::debug!(target: "tarndb::step", version = version.0, "checkpoint.end");
+    Ok(())
+}
+
+/// Reads the checkpoint of a version: `Ok(None)` when it is not there.
+///
+/// # Cost
+/// 1 GET.
+///
+/// # Errors
+/// [`DbError::CheckpointUnusable`] when it is torn, lies or breaks an invariant.
+pub async fn read(store: &Store, version: DbVersion) -> Result<Option<Catalog>, DbError> {
+    let key = layout::checkpoint_key(version);
+    let bytes: Option<Bytes> = store.get(&key).map_err(DbError::from).await?;
+    let Some(bytes) = bytes else {
+        return Ok(None);
+    };
+    match decode(&bytes, version) {
+        Ok(catalog) => Ok(Some(catalog)),
+        Err(source) => Err(DbError::CheckpointUnusable {
+            key: key.to_string(),
+            source,
+        }),
+    }
+}
+
+/// Versions that have a checkpoint, ascending.
+///
+/// # Cost
+/// 1 LIST.
+pub async fn list(store: &Store) -> Result<Vec<DbVersion>, DbError> {
+    let dir: Path = layout::checkpoint_dir();
+    let objects = store.list_after(&dir, None).await?;
+    Ok(objects
+        .iter()
+        .filter_map(|object| layout::parse_checkpoint_key(&object.key))
+        .collect())
+}

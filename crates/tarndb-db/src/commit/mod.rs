@@ -1,0 +1,214 @@
+//! The commit: one put-if-absent of the next record, after judging everything in between.
+//!
+//! Invariant: a record is put only when every record after the transaction's snapshot was
+//! judged compatible and the entries were encoded against the version right before it. The
+//! transaction's id tells whether a record is ours, whatever the store answered.
+//! Spec: docs/format/log.md, "Committing"; docs/conflicts.md.
+
+mod effects;
+mod encode;
+mod resolve;
+mod stage;
+mod vectors;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tarndb_log::{Appended, LogError};
+use tarndb_types::{DbVersion, TxnId};
+
+use crate::catalog::Catalog;
+use crate::database::Inner;
+use crate::error::{DbError, EarlierCommit};
+use crate::publish;
+use crate::record;
+use crate::transaction::{Committed, Transaction};
+
+use encode::{Encoded, Encoder};
+use resolve::Resolver;
+use vectors::StoredVectors;
+
+/// Longest pause of a writer that lost a put, so that the others get their turn.
+const BACKOFF_MAX: Duration = Duration::from_millis(200);
+
+/// Writer features of the log that this build knows.
+const WRITER_FEATURES: [&str; 0] = [];
+
+/// Commits a transaction.
+pub(crate) async fn commit(txn: Transaction) -> Result<Committed, DbError> {
+    let inner = Arc::clone(txn.inner());
+    inner.check_open()?;
+    if txn.is_read_only() {
+        let (txn, notices) = (txn.reference(), txn.notices());
+        return Ok(Committed {
+            version: None,
+            txn,
+            notices,
+            attempts: 0,
+        });
+    }
+    if let Some(version) = inner.caches.recent_commit(txn.id) {
+        return Ok(earlier(
+            &txn,
+            EarlierCommit {
+                txn: txn.id,
+                version,
+            },
+        ));
+    }
+    let committed = {
+        let _turn = inner.committing.lock().await;
+        in_turn(&inner, &txn).await?
+    };
+    publish::after_commit(&inner, committed).await
+}
+
+/// What the first commit of the same id came to: a retry does not commit twice.
+fn earlier(txn: &Transaction, first: EarlierCommit) -> Committed {
+    tracing::info!(txn = %first.txn, version = first.version.0, "the transaction is there already");
+    Committed {
+        version: Some(first.version),
+        txn: txn.reference(),
+        notices: txn.notices(),
+        attempts: 0,
+    }
+}
+
+async fn in_turn(inner: &Arc<Inner>, txn: &Transaction) -> Result<Committed, DbError> {
+    if inner.head.age() > inner.options.head_expiry {
+        inner.refresh().await?;
+    }
+    let mut resolver = Resolver::new(inner, txn)?;
+    let mut vectors = StoredVectors::default();
+    let mut attempts = 0;
+    loop {
+        let head = inner.head.catalog();
+        if let Some(version) = resolver.catch_up(&head).await? {
+            return Ok(earlier(
+                txn,
+                EarlierCommit {
+                    txn: txn.id,
+                    version,
+                },
+            ));
+        }
+        check_writable(&head)?;
+        check_not_diverged(inner, txn, &head)?;
+        let encoded = Encoder::new(inner, txn, &head).encode(&mut vectors).await?;
+        attempts += 1;
+        if put(inner, txn, &encoded).await? {
+            for (table, state) in encoded.states {
+                inner.caches.put_state(table, state);
+            }
+            let mut notices = txn.notices();
+            notices.extend(encoded.notices);
+            let version = Some(encoded.version);
+            return Ok(Committed {
+                version,
+                txn: txn.reference(),
+                notices,
+                attempts,
+            });
+        }
+        inner.refresh().await?;
+        back_off(inner, attempts).await;
+    }
+}
+
+/// Puts the record; false when another's is there, which is then the head.
+async fn put(inner: &Inner, txn: &Transaction, encoded: &Encoded) -> Result<bool, DbError> {
+    let version = encoded.version;
+    let id: TxnId = txn.id;
+    let is_ours = move |bytes: &[u8]| record::holds_txn(bytes, id);
+    tracing::debug!(target: "tarndb::step", version = version.0, "record.begin");
+    let appended = inner
+        .log
+        .append(
+            version.0,
+            encoded.bytes.clone(),
+            &is_ours,
+            inner.options.commit_deadline,
+        )
+        .await;
+    tracing::debug!(target: "tarndb::step", version = version.0, "record.end");
+    match appended {
+        Ok(Appended::Ours) => {
+            inner.absorb(version, &encoded.bytes)?;
+            Ok(true)
+        }
+        Ok(Appended::Theirs(bytes)) => {
+            inner.absorb(version, &bytes)?;
+            Ok(false)
+        }
+        Err(LogError::Pending { .. }) => Err(DbError::Pending {
+            txn: txn.reference(),
+        }),
+        Err(other) => Err(DbError::Log(other)),
+    }
+}
+
+async fn back_off(inner: &Inner, attempts: u32) {
+    // The first loss only tells that somebody else was quicker.
+    if attempts > 1 {
+        let upper = Duration::from_millis(1 << attempts.min(10)).min(BACKOFF_MAX);
+        inner.context().sleep(inner.context().jittered(upper)).await;
+    }
+}
+
+/// This build may write after everything that the catalog was made from.
+pub(crate) fn check_writable(head: &Catalog) -> Result<(), DbError> {
+    if let Some((action, version)) = head.unknown_actions().next() {
+        return Err(DbError::UnknownAction {
+            version,
+            action: action.to_owned(),
+        });
+    }
+    let unknown = head
+        .writer_features()
+        .find(|(name, _)| !WRITER_FEATURES.contains(name));
+    match unknown {
+        Some((feature, version)) => Err(DbError::UnknownWriterFeature {
+            version,
+            feature: feature.to_owned(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// No table that the transaction writes is one that a foreign writer changed.
+fn check_not_diverged(inner: &Inner, txn: &Transaction, head: &Catalog) -> Result<(), DbError> {
+    for (id, _) in txn.changes.changed_tables() {
+        if let Some(found) = inner.publisher.divergence(id) {
+            let table = head
+                .table(id)
+                .map_or_else(|| id.to_string(), |t| t.display_name());
+            return Err(DbError::Diverged {
+                table,
+                version: found.version,
+                key: found.key,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Where a transaction is, looked for in every record after its base.
+///
+/// # Cost
+/// A GET per record that is not cached.
+pub(crate) async fn find(
+    inner: &Inner,
+    base: DbVersion,
+    id: TxnId,
+    head: DbVersion,
+) -> Result<Option<DbVersion>, DbError> {
+    if let Some(version) = inner.caches.recent_commit(id) {
+        return Ok(Some(version));
+    }
+    for version in base.0 + 1..=head.0 {
+        if inner.record(DbVersion(version)).await?.holds(id) {
+            return Ok(Some(DbVersion(version)));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,95 @@
+//! Judging every record between a transaction's snapshot and the head.
+//!
+//! Invariant: `judged` only moves forward, one record at a time, and no record is skipped; the
+//! catalog beside it is the one right at `judged`. The verdicts themselves are `tarndb-txn`'s.
+//! Spec: docs/conflicts.md, "Verdicts".
+
+use tarndb_txn::{Committed, Conflict, Effects, Verdict, judge};
+use tarndb_types::{DbVersion, TxnId};
+
+use super::effects::{own_effects, stored_effects};
+use crate::catalog::Catalog;
+use crate::database::Inner;
+use crate::error::DbError;
+use crate::transaction::Transaction;
+
+/// How far a transaction is judged.
+pub(crate) struct Resolver<'a> {
+    inner: &'a Inner,
+    id: TxnId,
+    base: DbVersion,
+    ours: Effects,
+    catalog: Catalog,
+}
+
+impl<'a> Resolver<'a> {
+    pub(crate) fn new(inner: &'a Inner, txn: &Transaction) -> Result<Self, DbError> {
+        Ok(Self {
+            inner,
+            id: txn.id,
+            base: txn.snapshot.version(),
+            ours: own_effects(txn)?,
+            catalog: txn.snapshot.catalog().clone(),
+        })
+    }
+
+    /// Judges all records up to the head. `Some` when one of them holds the transaction itself:
+    /// it was committed before, under the same id.
+    ///
+    /// # Errors
+    /// The conflict, when a verdict does not let the transaction through.
+    pub(crate) async fn catch_up(&mut self, head: &Catalog) -> Result<Option<DbVersion>, DbError> {
+        while self.catalog.version() < head.version() {
+            let version = self.catalog.version().next();
+            let record = match self.inner.record(version).await {
+                Err(DbError::RecordMissing { missing, .. }) => {
+                    return Err(DbError::BaseExpired {
+                        base: self.base,
+                        missing,
+                    });
+                }
+                other => other?,
+            };
+            if record.holds(self.id) {
+                return Ok(Some(version));
+            }
+            // The whole record is applied first: its entries are then found by their position.
+            let after = self.catalog.apply(&record);
+            let after = after.map_err(|violation| DbError::Invariant { version, violation })?;
+            for txn in &record.txns {
+                let mut before = self.catalog.clone();
+                let effects =
+                    stored_effects(self.inner, &mut before, version, txn, &self.ours).await?;
+                self.catalog = before;
+                let theirs = Committed {
+                    version,
+                    txn: txn.id,
+                    effects,
+                };
+                self.allow(judge(&self.ours, &theirs))?;
+            }
+            self.catalog = after;
+        }
+        Ok(None)
+    }
+
+    fn allow(&self, verdict: Verdict) -> Result<(), DbError> {
+        match verdict {
+            Verdict::Compatible | Verdict::Rebase => Ok(()),
+            Verdict::Retryable(conflict) => Err(self.conflict(true, conflict)),
+            Verdict::Incompatible(conflict) => Err(self.conflict(false, conflict)),
+        }
+    }
+
+    fn conflict(&self, retryable: bool, conflict: Conflict) -> DbError {
+        let table = conflict
+            .table
+            .and_then(|id| self.catalog.table_or_dropped(id));
+        let table = table.map(|table| table.display_name());
+        DbError::Conflict {
+            retryable,
+            table,
+            conflict: Box::new(conflict),
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! `Database`: a handle on one database, shared by all sessions of a process.
+//!
+//! Invariant: everything a handle knows beyond the store's content is a cache; losing the
+//! handle at any moment loses nothing that was acknowledged.
+//! Spec: docs/format/log.md, "Opening" and "Refreshing".
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tarndb_delta::DeltaCodec;
+use tarndb_log::{Appended, LogDir};
+use tarndb_storage::{Context, Store};
+use tarndb_table::codec::TableCodec;
+use tarndb_types::{DatabaseId, DbVersion, TimestampMs, TxnId};
+
+use crate::catalog::{Catalog, DEFAULT_SCHEMA, LOG_FORMAT};
+use crate::error::DbError;
+use crate::head::Head;
+use crate::options::{DbOptions, PublishMode, TxnOptions};
+use crate::publish::Publisher;
+use crate::record::{self, Action, Record, RecordTxn, WRITER};
+use crate::snapshot::Snapshot;
+use crate::states::Caches;
+use crate::transaction::Transaction;
+use crate::{layout, open, publish};
+
+/// How far a writer's clock may be ahead of the store's.
+const CLOCK_AHEAD_MAX_MS: i64 = 5 * 60 * 1000;
+
+/// A handle; cheap to clone, all clones are one.
+#[derive(Clone, Debug)]
+pub struct Database {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What all clones of a handle share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) store: Store,
+    pub(crate) log: LogDir,
+    pub(crate) options: DbOptions,
+    pub(crate) codecs: BTreeMap<String, Arc<dyn TableCodec>>,
+    pub(crate) head: Head,
+    pub(crate) caches: Caches,
+    /// Commits of one handle go one after the other: among themselves they would only lose
+    /// puts to each other.
+    pub(crate) committing: tokio::sync::Mutex<()>,
+    pub(crate) publisher: Publisher,
+    closed: AtomicBool,
+}
+
+impl Database {
+    /// Creates a database with the schema `main` and opens it.
+    ///
+    /// # Errors
+    /// [`DbError::DatabaseExists`]; a store that does not honour put-if-absent; a clock that is
+    /// more than five minutes ahead of the store's.
+    ///
+    /// # Cost
+    /// The probe, 1 PUT and 1 LIST.
+    pub async fn create(store: Store, options: DbOptions) -> Result<Self, DbError> {
+        let log = LogDir::new(store.clone(), layout::log_dir());
+        if log.read(0).await.map_err(DbError::Log)?.is_some() {
+            return Err(DbError::DatabaseExists {
+                url: store.url().to_owned(),
+            });
+        }
+        store.probe(&layout::own_dir()).await?;
+        let record = first_record(store.context());
+        let bytes = record::encode(&record);
+        let record = open::decode_record(&log, DbVersion::ZERO, &bytes)?;
+        let catalog = Catalog::genesis(&record).map_err(|violation| DbError::Invariant {
+            version: DbVersion::ZERO,
+            violation,
+        })?;
+        let txn = record
+            .txns
+            .first()
+            .map_or(TxnId(uuid::Uuid::nil()), |txn| txn.id);
+        tracing::debug!(target: "tarndb::step", version = 0, "record.begin");
+        let is_ours = move |bytes: &[u8]| record::holds_txn(bytes, txn);
+        let appended = log
+            .append(0, bytes, &is_ours, options.commit_deadline)
+            .await;
+        tracing::debug!(target: "tarndb::step", version = 0, "record.end");
+        match appended.map_err(DbError::Log)? {
+            Appended::Ours => {}
+            Appended::Theirs(_) => {
+                return Err(DbError::DatabaseExists {
+                    url: store.url().to_owned(),
+                });
+            }
+        }
+        check_clock(&store, &log).await?;
+        Ok(Self::with(store, log, options, catalog))
+    }
+
+    /// Opens a database.
+    ///
+    /// # Errors
+    /// [`DbError::NotADatabase`] when nothing was ever created there; damage, by its name.
+    ///
+    /// # Cost
+    /// Three rounds of requests, however long the log is.
+    pub async fn open(store: Store, options: DbOptions) -> Result<Self, DbError> {
+        let log = LogDir::new(store.clone(), layout::log_dir());
+        let opened = open::load_latest(&store, &log).await?;
+        let database = Self::with(store, log, options, opened.catalog);
+        for record in opened.records {
+            database.inner.caches.put_record(record);
+        }
+        let options = &database.inner.options;
+        if options.background && options.publish == PublishMode::Async {
+            publish::start_if_needed(&database.inner);
+        }
+        Ok(database)
+    }
+
+    fn with(store: Store, log: LogDir, options: DbOptions, catalog: Catalog) -> Self {
+        let delta: Arc<dyn TableCodec> = Arc::new(DeltaCodec::default());
+        let context = store.context().clone();
+        let caches = Caches::new(options.cached_states_max);
+        let inner = Inner {
+            store,
+            log,
+            options,
+            codecs: BTreeMap::from([(delta.format().to_owned(), delta)]),
+            head: Head::new(catalog, context),
+            caches,
+            committing: tokio::sync::Mutex::new(()),
+            publisher: Publisher::default(),
+            closed: AtomicBool::new(false),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// The store it lies in.
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// Its identity.
+    pub fn id(&self) -> DatabaseId {
+        self.inner.head.catalog().database()
+    }
+
+    /// The options it was opened with.
+    pub fn options(&self) -> &DbOptions {
+        &self.inner.options
+    }
+
+    /// A snapshot that sees every commit acknowledged before this call, by any process.
+    ///
+    /// # Cost
+    /// k+1 GETs when k records were committed since the handle looked last.
+    pub async fn snapshot(&self) -> Result<Snapshot, DbError> {
+        self.inner.check_open()?;
+        self.inner.refresh().await?;
+        Ok(self.cached_snapshot())
+    }
+
+    /// A snapshot at the newest version this handle knows; asks nobody.
+    pub fn cached_snapshot(&self) -> Snapshot {
+        Snapshot::new(self.clone(), self.inner.head.catalog())
+    }
+
+    /// A snapshot at a given version.
+    ///
+    /// # Errors
+    /// [`DbError::VersionNotFound`] above the newest version or below the retention.
+    ///
+    /// # Cost
+    /// None for the newest version; else a LIST, a GET and the records in between.
+    pub async fn snapshot_at(&self, at: DbVersion) -> Result<Snapshot, DbError> {
+        self.inner.check_open()?;
+        if at > self.inner.head.catalog().version() {
+            self.inner.refresh().await?;
+        }
+        let head = self.inner.head.catalog();
+        if at == head.version() {
+            return Ok(Snapshot::new(self.clone(), head));
+        }
+        let newest = head.version();
+        if at > newest {
+            let oldest = DbVersion::ZERO;
+            return Err(DbError::VersionNotFound {
+                wanted: at,
+                oldest,
+                newest,
+            });
+        }
+        let opened = open::load_at(&self.inner.store, &self.inner.log, at, newest).await?;
+        Ok(Snapshot::new(self.clone(), Arc::new(opened.catalog)))
+    }
+
+    /// Begins a transaction at the newest version.
+    ///
+    /// # Cost
+    /// As [`Self::snapshot`]; none with [`TxnOptions::cached_snapshot`].
+    pub async fn begin(&self, options: TxnOptions) -> Result<Transaction, DbError> {
+        self.inner.check_open()?;
+        if !options.cached_snapshot || self.inner.head.age() > self.inner.options.head_expiry {
+            self.inner.refresh().await?;
+        }
+        Ok(Transaction::new(self.cached_snapshot(), options))
+    }
+
+    /// Publishes what is not published and writes the checkpoints that are due, then closes the
+    /// handle and all its clones. A handle that committed nothing only closes.
+    ///
+    /// # Errors
+    /// [`DbError::PublishFailed`]: the commits stand, another handle will publish them.
+    pub async fn close(&self) -> Result<(), DbError> {
+        if self.inner.closed.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        publish::flush(&self.inner).await
+    }
+}
+
+impl Inner {
+    pub(crate) fn check_open(&self) -> Result<(), DbError> {
+        if self.closed.load(Ordering::SeqCst) {
+            Err(DbError::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        self.store.context()
+    }
+
+    pub(crate) fn codec(&self, format: &str, table: &str) -> Result<&Arc<dyn TableCodec>, DbError> {
+        self.codecs
+            .get(format)
+            .ok_or_else(|| DbError::UnknownTableFormat {
+                table: table.to_owned(),
+                format: format.to_owned(),
+            })
+    }
+
+    /// Moves the head to the newest version.
+    pub(crate) async fn refresh(&self) -> Result<(), DbError> {
+        if self.head.age() > self.options.head_expiry {
+            let opened = open::load_latest(&self.store, &self.log).await?;
+            self.head.replace(opened.catalog);
+            return Ok(());
+        }
+        loop {
+            let known = self.head.catalog().version();
+            let next = known.next();
+            let Some(bytes) = self.log.read(next.0).await.map_err(DbError::Log)? else {
+                self.head.confirm(known);
+                return Ok(());
+            };
+            self.absorb(next, &bytes)?;
+        }
+    }
+
+    /// Takes a record that is in the log into caches and head.
+    pub(crate) fn absorb(&self, version: DbVersion, bytes: &[u8]) -> Result<Arc<Record>, DbError> {
+        let record = Arc::new(open::decode_record(&self.log, version, bytes)?);
+        self.head.absorb(&record)?;
+        self.caches.put_record(Arc::clone(&record));
+        Ok(record)
+    }
+}
+
+fn first_record(context: &Context) -> Record {
+    let timestamp = context.now();
+    let txn = RecordTxn {
+        id: TxnId(context.uuid()),
+        read_version: DbVersion::ZERO,
+        timestamp,
+        isolation: "snapshot".to_owned(),
+        operation: "CREATE DATABASE".to_owned(),
+        user_metadata: BTreeMap::new(),
+        actions: vec![
+            Action::CreateDatabase {
+                id: DatabaseId(context.uuid()),
+                format: LOG_FORMAT,
+            },
+            Action::CreateSchema {
+                name: DEFAULT_SCHEMA.to_owned(),
+            },
+        ],
+    };
+    Record {
+        version: DbVersion::ZERO,
+        timestamp,
+        writer: WRITER.to_owned(),
+        reader_features: Vec::new(),
+        writer_features: Vec::new(),
+        txns: vec![txn],
+        size_bytes: 0,
+    }
+}
+
+/// Compares our clock with the store's, told by the object that was just written.
+async fn check_clock(store: &Store, log: &LogDir) -> Result<(), DbError> {
+    let listed = store.list_after(&layout::log_dir(), None).await?;
+    let first = listed
+        .iter()
+        .find(|object| log.parse_key(&object.key) == Some(0));
+    let Some(TimestampMs(theirs)) = first.map(|object| object.last_modified) else {
+        return Ok(());
+    };
+    // Store times have whole seconds, which makes ours look ahead by up to one.
+    let ahead_ms = store.context().now().0.saturating_sub(theirs);
+    if ahead_ms > CLOCK_AHEAD_MAX_MS {
+        Err(DbError::ClockAhead { ahead_ms })
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,421 @@
+//! `DbError`: everything that can go wrong with a database, and what to do about it.
+//!
+//! Invariant: each case names the table by its name, the version and the object concerned; the
+//! cause is kept as `source` and never formatted into the text. Retrying is decided by
+//! [`DbError::kind`] alone.
+
+use tarndb_log::LogError;
+use tarndb_storage::{StoreError, StoreErrorKind};
+use tarndb_table::{ErrorClass, TableError};
+use tarndb_txn::Conflict;
+use tarndb_types::{DbVersion, TableId, TableVersion, TxnId, TxnRef};
+
+use crate::checkpoint::CheckpointError;
+use crate::invariants::Violation;
+use crate::record::RecordError;
+
+/// What the caller can do about a [`DbError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Run the statements again on a new snapshot.
+    ConflictRetryable,
+    /// Another transaction did something that rules this one out.
+    ConflictIncompatible,
+    /// What was asked for is not there.
+    NotFound,
+    /// What was to be created is there.
+    AlreadyExists,
+    /// The request is wrong.
+    Invalid,
+    /// Valid, but this build does not do it.
+    Unsupported,
+    /// What is stored is damaged.
+    Corrupt,
+    /// A foreign writer changed a table.
+    Diverged,
+    /// The store does not answer; try again later.
+    Unavailable,
+    /// Disk, quota or memory is full.
+    ResourceExhausted,
+    /// The place may not be written.
+    ReadOnly,
+    /// The handle was closed.
+    Closed,
+    /// The caller gave up.
+    Cancelled,
+    /// The outcome is open; ask for it by the transaction's id.
+    Pending,
+    /// A bug.
+    Internal,
+}
+
+/// An error of the database.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DbError {
+    /// Nothing was ever created there.
+    #[error("there is no database at {url}; create one with `tarndb init`")]
+    NotADatabase {
+        /// The place, without secrets.
+        url: String,
+    },
+    /// A database is there already.
+    #[error("there is a database already: url={url}")]
+    DatabaseExists {
+        /// The place, without secrets.
+        url: String,
+    },
+    /// A name that can be no schema's or table's.
+    #[error("invalid {what} name: {reason}: name={name:?}")]
+    InvalidName {
+        /// `schema` or `table`.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A schema that is not there.
+    #[error("schema {name} does not exist")]
+    SchemaNotFound {
+        /// As asked for.
+        name: String,
+    },
+    /// A schema that is there.
+    #[error("schema {name} exists already (names that differ by case only are equal)")]
+    SchemaExists {
+        /// As asked for.
+        name: String,
+    },
+    /// A schema that is dropped with tables in it.
+    #[error("schema {name} is not empty: tables={tables}; drop them first or use CASCADE")]
+    SchemaNotEmpty {
+        /// Its name.
+        name: String,
+        /// Tables in it.
+        tables: usize,
+    },
+    /// A table that is not there.
+    #[error("table {name} does not exist")]
+    TableNotFound {
+        /// As asked for.
+        name: String,
+    },
+    /// A table that is there.
+    #[error("table {name} exists already (names that differ by case only are equal)")]
+    TableExists {
+        /// As asked for.
+        name: String,
+    },
+    /// A version above the newest, or one whose records are gone.
+    #[error("database version {wanted} does not exist; versions reach {oldest}..={newest}")]
+    VersionNotFound {
+        /// As asked for.
+        wanted: DbVersion,
+        /// The oldest that can be read.
+        oldest: DbVersion,
+        /// The newest.
+        newest: DbVersion,
+    },
+    /// A conflict with a transaction that committed first.
+    #[error("{}", conflict.describe(table.as_deref()))]
+    Conflict {
+        /// Whether running the statements again is right.
+        retryable: bool,
+        /// `schema.name` of the table at issue.
+        table: Option<String>,
+        /// The reason.
+        conflict: Box<Conflict>,
+    },
+    /// The records after the base are gone, so nothing can be judged.
+    #[error(
+        "the transaction's snapshot is too old, its log was cleaned up; run it again: base={base} missing={missing}"
+    )]
+    BaseExpired {
+        /// The snapshot.
+        base: DbVersion,
+        /// The first record that is gone.
+        missing: DbVersion,
+    },
+    /// The outcome is not known: the store cannot be reached.
+    #[error(
+        "the outcome of transaction {txn} is not known yet, the store did not answer; ask with `tarndb txn {txn}`"
+    )]
+    Pending {
+        /// To ask again.
+        txn: TxnRef,
+    },
+    /// A clock that is ahead of the store's.
+    #[error(
+        "this machine's clock is ahead of the store's by {ahead_ms} ms, more than 5 minutes; set the clock right, nothing was written"
+    )]
+    ClockAhead {
+        /// By how much.
+        ahead_ms: i64,
+    },
+    /// Rows named for deletion that are not live.
+    #[error("rows to delete are not live in table {table}: file={file} rows={rows}")]
+    RowsNotLive {
+        /// Table.
+        table: String,
+        /// Data file.
+        file: String,
+        /// How many of them.
+        rows: u64,
+    },
+    /// A feature that readers must know.
+    #[error(
+        "the database needs a reader feature that this build lacks; use a newer build: feature={feature} version={version}"
+    )]
+    UnknownReaderFeature {
+        /// Record that demands it.
+        version: DbVersion,
+        /// Its name.
+        feature: String,
+    },
+    /// A feature that writers must know.
+    #[error(
+        "the database needs a writer feature that this build lacks; reading works, for writing use a newer build: feature={feature} version={version}"
+    )]
+    UnknownWriterFeature {
+        /// Record that demands it.
+        version: DbVersion,
+        /// Its name.
+        feature: String,
+    },
+    /// An action that this build does not know.
+    #[error(
+        "the log holds an action that this build does not know; reading works, for writing use a newer build: action={action} version={version}"
+    )]
+    UnknownAction {
+        /// First record with it.
+        version: DbVersion,
+        /// Its key.
+        action: String,
+    },
+    /// A table of a format without a codec.
+    #[error("table {table} has a format that this build cannot handle: format={format}")]
+    UnknownTableFormat {
+        /// Table.
+        table: String,
+        /// Format.
+        format: String,
+    },
+    /// A record that cannot be read.
+    #[error("a record of the log is damaged; restore it from a copy: key={key}")]
+    RecordDamaged {
+        /// Its key.
+        key: String,
+        /// What is wrong.
+        #[source]
+        source: RecordError,
+    },
+    /// A record that is not there although later ones are.
+    #[error("the log has a hole; restore the record from a copy: missing={missing} key={key}")]
+    RecordMissing {
+        /// Its version.
+        missing: DbVersion,
+        /// Its key.
+        key: String,
+    },
+    /// A record or catalog that cannot be.
+    #[error("the log contradicts itself: version={version}")]
+    Invariant {
+        /// Version of the record or catalog.
+        version: DbVersion,
+        /// What does not hold.
+        #[source]
+        violation: Violation,
+    },
+    /// A checkpoint that cannot be used.
+    #[error("a catalog checkpoint is damaged: key={key}")]
+    CheckpointUnusable {
+        /// Its key.
+        key: String,
+        /// What is wrong.
+        #[source]
+        source: CheckpointError,
+    },
+    /// A staged entry that is gone or has other content than the log says.
+    #[error("a staged version of table {table} is missing or damaged: version={version} key={key}")]
+    StagedDamaged {
+        /// Table.
+        table: String,
+        /// Its version.
+        version: TableVersion,
+        /// The staged object.
+        key: String,
+    },
+    /// A foreign writer put a version of its own.
+    #[error(
+        "table {table} was changed by a foreign writer, nothing was overwritten: version={version} key={key}; its committed data is safe in the database log"
+    )]
+    Diverged {
+        /// Table.
+        table: String,
+        /// The version at issue.
+        version: TableVersion,
+        /// The foreign object.
+        key: String,
+    },
+    /// Publishing failed; commits are not affected.
+    #[error(
+        "committed versions could not be published, run `tarndb publish` later: tables={tables}"
+    )]
+    PublishFailed {
+        /// Names of the tables.
+        tables: String,
+        /// The first failure.
+        #[source]
+        source: Box<DbError>,
+    },
+    /// An error of one table.
+    #[error("table {table}")]
+    Table {
+        /// Its name.
+        table: String,
+        /// What is wrong.
+        #[source]
+        source: TableError,
+    },
+    /// An error of the log.
+    #[error("the database log could not be read or written")]
+    Log(#[source] LogError),
+    /// An error of the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An error of the caller's own stream of rows.
+    #[error("the rows to write could not be read")]
+    Source(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The handle was closed.
+    #[error("the database handle was closed; open the database again")]
+    Closed,
+    /// A bug.
+    #[error("this is a bug, please report it: {what}")]
+    Internal {
+        /// Where.
+        what: &'static str,
+    },
+}
+
+impl DbError {
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotADatabase { .. }
+            | Self::SchemaNotFound { .. }
+            | Self::TableNotFound { .. }
+            | Self::VersionNotFound { .. } => ErrorKind::NotFound,
+            Self::DatabaseExists { .. } | Self::SchemaExists { .. } | Self::TableExists { .. } => {
+                ErrorKind::AlreadyExists
+            }
+            Self::InvalidName { .. } | Self::SchemaNotEmpty { .. } | Self::ClockAhead { .. } => {
+                ErrorKind::Invalid
+            }
+            Self::Conflict {
+                retryable: true, ..
+            }
+            | Self::BaseExpired { .. } => ErrorKind::ConflictRetryable,
+            Self::Conflict {
+                retryable: false, ..
+            } => ErrorKind::ConflictIncompatible,
+            Self::Pending { .. } => ErrorKind::Pending,
+            Self::UnknownReaderFeature { .. }
+            | Self::UnknownWriterFeature { .. }
+            | Self::UnknownAction { .. }
+            | Self::UnknownTableFormat { .. } => ErrorKind::Unsupported,
+            Self::RecordDamaged { .. }
+            | Self::RecordMissing { .. }
+            | Self::Invariant { .. }
+            | Self::CheckpointUnusable { .. }
+            | Self::StagedDamaged { .. } => ErrorKind::Corrupt,
+            Self::Diverged { .. } => ErrorKind::Diverged,
+            Self::PublishFailed { source, .. } => source.kind(),
+            Self::Table { source, .. } => table_kind(source),
+            Self::Log(source) => log_kind(source),
+            Self::Store(source) => store_kind(source),
+            Self::Source(_) => ErrorKind::Invalid,
+            Self::Closed => ErrorKind::Closed,
+            Self::RowsNotLive { .. } | Self::Internal { .. } => ErrorKind::Internal,
+        }
+    }
+
+    /// Whether running the transaction again on a new snapshot is right.
+    pub fn is_retryable(&self) -> bool {
+        self.kind() == ErrorKind::ConflictRetryable
+    }
+
+    /// A table's error with the table's name.
+    pub(crate) fn table(table: impl Into<String>) -> impl FnOnce(TableError) -> Self {
+        let table = table.into();
+        move |source| Self::Table { table, source }
+    }
+}
+
+fn table_kind(error: &TableError) -> ErrorKind {
+    if let TableError::Store(source) = error {
+        return store_kind(source);
+    }
+    match error.class() {
+        ErrorClass::Invalid => ErrorKind::Invalid,
+        ErrorClass::Unsupported => ErrorKind::Unsupported,
+        ErrorClass::Corrupt | ErrorClass::NotFound => ErrorKind::Corrupt,
+        ErrorClass::Store => ErrorKind::Unavailable,
+        ErrorClass::Internal => ErrorKind::Internal,
+    }
+}
+
+fn log_kind(error: &LogError) -> ErrorKind {
+    match error {
+        LogError::Missing { .. } => ErrorKind::Corrupt,
+        LogError::Pending { .. } => ErrorKind::Pending,
+        LogError::NotStored { source, .. } | LogError::Store(source) => store_kind(source),
+        _ => ErrorKind::Unavailable,
+    }
+}
+
+fn store_kind(error: &StoreError) -> ErrorKind {
+    match error.kind() {
+        StoreErrorKind::NotFound => ErrorKind::Corrupt,
+        StoreErrorKind::ResourceExhausted => ErrorKind::ResourceExhausted,
+        StoreErrorKind::PermissionDenied | StoreErrorKind::ReadOnly => ErrorKind::ReadOnly,
+        StoreErrorKind::Invalid => ErrorKind::Invalid,
+        StoreErrorKind::Unsupported => ErrorKind::Unsupported,
+        StoreErrorKind::Corrupt => ErrorKind::Corrupt,
+        _ => ErrorKind::Unavailable,
+    }
+}
+
+/// How a transaction ended, for whoever asks by its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TxnStatus {
+    /// It is in the log.
+    Committed {
+        /// The record's version.
+        version: DbVersion,
+    },
+    /// It is not in the log up to the head. A writer that is still running may yet commit it.
+    NotCommitted {
+        /// The newest version looked at.
+        head: DbVersion,
+    },
+}
+
+/// The first commit of an id that was used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EarlierCommit {
+    pub(crate) txn: TxnId,
+    pub(crate) version: DbVersion,
+}
+
+/// A table whose published log a foreign writer changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Divergence {
+    /// The table.
+    pub table: TableId,
+    /// First version that is not ours.
+    pub version: TableVersion,
+    /// The foreign object.
+    pub key: String,
+}

@@ -1,0 +1,127 @@
+//! What was committed: the log for people, and the outcome of one transaction.
+//!
+//! Invariant: reads records only; a record that is gone ends the history, it is not an error.
+//! Spec: docs/format/log.md, "Records".
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tarndb_types::{DbVersion, TableId, TableVersion, TimestampMs, TxnId, TxnRef};
+
+use crate::commit;
+use crate::database::Database;
+use crate::error::{DbError, TxnStatus};
+use crate::record::{Action, RecordTxn};
+
+/// One committed transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogEntry {
+    /// The version that it made.
+    pub version: DbVersion,
+    /// Its id.
+    pub txn: TxnId,
+    /// The snapshot it read.
+    pub read_version: DbVersion,
+    /// When it was committed.
+    pub timestamp: TimestampMs,
+    /// Its isolation level.
+    pub isolation: String,
+    /// What it did.
+    pub operation: String,
+    /// The tables that it changed.
+    pub tables: Vec<TableChange>,
+    /// As the user gave it.
+    pub user_metadata: BTreeMap<String, Value>,
+}
+
+/// A table that a transaction changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableChange {
+    /// The table.
+    pub id: TableId,
+    /// `schema.name` as of now, or as of its end.
+    pub name: String,
+    /// The version that the transaction made; `None` when only the catalog changed.
+    pub version: Option<TableVersion>,
+}
+
+impl Database {
+    /// Committed transactions, newest first.
+    ///
+    /// # Cost
+    /// A refresh and a GET per record that is not cached.
+    pub async fn log(&self, limit: usize) -> Result<Vec<LogEntry>, DbError> {
+        self.inner.check_open()?;
+        self.inner.refresh().await?;
+        let catalog = self.inner.head.catalog();
+        let name = |id: TableId| {
+            let table = catalog.table_or_dropped(id);
+            table.map_or_else(|| id.to_string(), |table| table.display_name())
+        };
+        let mut entries = Vec::new();
+        let mut next = Some(catalog.version());
+        while let Some(version) = next.filter(|_| entries.len() < limit) {
+            let record = match self.inner.record(version).await {
+                Err(DbError::RecordMissing { .. }) => break,
+                other => other?,
+            };
+            for txn in record.txns.iter().rev().take(limit - entries.len()) {
+                entries.push(LogEntry {
+                    version,
+                    txn: txn.id,
+                    read_version: txn.read_version,
+                    timestamp: txn.timestamp,
+                    isolation: txn.isolation.clone(),
+                    operation: txn.operation.clone(),
+                    tables: changed_tables(txn, &name),
+                    user_metadata: txn.user_metadata.clone(),
+                });
+            }
+            next = version.previous();
+        }
+        Ok(entries)
+    }
+
+    /// How a transaction ended.
+    ///
+    /// # Errors
+    /// [`DbError::RecordMissing`] when records after its base were cleaned up.
+    ///
+    /// # Cost
+    /// A refresh and a GET per record after its base that is not cached.
+    pub async fn lookup(&self, txn: TxnRef) -> Result<TxnStatus, DbError> {
+        self.inner.check_open()?;
+        self.inner.refresh().await?;
+        let head = self.inner.head.catalog().version();
+        let found = commit::find(&self.inner, txn.base, txn.id, head).await?;
+        Ok(match found {
+            Some(version) => TxnStatus::Committed { version },
+            None => TxnStatus::NotCommitted { head },
+        })
+    }
+}
+
+fn changed_tables(txn: &RecordTxn, name: &impl Fn(TableId) -> String) -> Vec<TableChange> {
+    let mut versions: BTreeMap<TableId, Option<TableVersion>> = BTreeMap::new();
+    for action in &txn.actions {
+        match action {
+            Action::Entry(entry) => {
+                versions.insert(entry.table, Some(entry.version));
+            }
+            Action::CreateTable { id, .. }
+            | Action::DropTable { id }
+            | Action::RenameTable { id, .. } => {
+                versions.entry(*id).or_default();
+            }
+            _ => {}
+        }
+    }
+    let changed = versions.into_iter();
+    changed
+        .map(|(id, version)| TableChange {
+            id,
+            name: name(id),
+            version,
+        })
+        .collect()
+}

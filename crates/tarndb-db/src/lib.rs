@@ -1,0 +1,48 @@
+//! The database: many tables, one log, one conditional put per commit.
+//!
+//! A [`Database`] is a handle on a prefix of an object store. [`Snapshot`] is the whole of it
+//! at one version; [`Transaction`] changes any number of tables, which become visible together
+//! by the put of one log record. Conflicts are judged by `tarndb-txn`, bytes of tables are made
+//! by the codec of their format; here is what joins them.
+//!
+//! Invariant: what is acknowledged is in the log, and the log alone decides what is committed.
+//! Does not: know SQL or a query engine.
+//! Spec: docs/format/log.md, docs/format/checkpoint.md, docs/format/publishing.md.
+//!
+//! - [`record`], [`catalog`], [`invariants`], [`checkpoint`]: what is on disk, pure.
+//! - `open`, `head`, `states`: from disk to memory.
+//! - [`database`], [`snapshot`], [`transaction`]: what callers hold.
+//! - `commit`, [`publish`]: what makes changes visible, here and to foreign readers.
+//! - [`status`], [`history`], [`check`]: what is there, what was done, whether it is sound.
+
+mod cache;
+pub mod catalog;
+pub mod check;
+pub mod checkpoint;
+mod commit;
+pub mod database;
+pub mod error;
+mod hash;
+mod head;
+pub mod history;
+pub mod invariants;
+mod layout;
+mod open;
+pub mod options;
+pub mod publish;
+pub mod record;
+pub mod snapshot;
+mod states;
+pub mod status;
+pub mod transaction;
+
+pub use catalog::{CATALOG_NAME, Catalog, DEFAULT_SCHEMA, SchemaEntry, TableEntry};
+pub use check::{CheckReport, Finding, Progress};
+pub use database::Database;
+pub use error::{DbError, Divergence, ErrorKind, TxnStatus};
+pub use history::{LogEntry, TableChange};
+pub use options::{DbOptions, PublishMode, TxnOptions};
+pub use publish::{CheckpointReport, PublishReport, PublishedTable};
+pub use snapshot::Snapshot;
+pub use status::{Status, TableStatus};
+pub use transaction::{Committed, Mark, NewTable, Transaction};

@@ -1,0 +1,220 @@
+//! From a prefix to a catalog: the newest usable checkpoint and the records after it.
+//!
+//! Invariant: a missing, wrong or torn hint or checkpoint costs requests, never a wrong
+//! answer; only a hole above the newest checkpoint, confirmed by a GET, is corruption.
+//! Spec: docs/format/log.md, "Opening".
+
+use std::sync::Arc;
+
+use tarndb_log::{LogDir, LogError, hint};
+use tarndb_storage::Store;
+use tarndb_types::DbVersion;
+
+use crate::catalog::Catalog;
+use crate::error::DbError;
+use crate::record::{self, Record};
+use crate::{checkpoint, invariants, layout};
+
+/// Reader features of the log that this build knows.
+const READER_FEATURES: [&str; 0] = [];
+
+/// A catalog and the records that were read to get it.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) catalog: Catalog,
+    pub(crate) records: Vec<Arc<Record>>,
+}
+
+/// Parses and checks the record at `version`.
+pub(crate) fn decode_record(
+    log: &LogDir,
+    version: DbVersion,
+    bytes: &[u8],
+) -> Result<Record, DbError> {
+    let record = record::parse(bytes).map_err(|source| DbError::RecordDamaged {
+        key: log.key(version.0).to_string(),
+        source,
+    })?;
+    invariants::check_record(&record, version)
+        .map_err(|violation| DbError::Invariant { version, violation })?;
+    check_readable(&record.reader_features, version)?;
+    Ok(record)
+}
+
+fn check_readable(features: &[String], version: DbVersion) -> Result<(), DbError> {
+    let unknown = features
+        .iter()
+        .find(|name| !READER_FEATURES.contains(&name.as_str()));
+    match unknown {
+        Some(feature) => Err(DbError::UnknownReaderFeature {
+            version,
+            feature: feature.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn record_missing(log: &LogDir, missing: DbVersion) -> DbError {
+    DbError::RecordMissing {
+        missing,
+        key: log.key(missing.0).to_string(),
+    }
+}
+
+pub(crate) fn log_error(log: &LogDir, error: LogError) -> DbError {
+    match error {
+        LogError::Missing { version, .. } => record_missing(log, DbVersion(version)),
+        other => DbError::Log(other),
+    }
+}
+
+/// The newest catalog.
+///
+/// # Cost
+/// Three rounds: the hint; the checkpoint and a LIST of the log after it; the tail.
+pub(crate) async fn load_latest(store: &Store, log: &LogDir) -> Result<Opened, DbError> {
+    let hinted = hint::read_hint(store, &layout::hint_key())
+        .await
+        .map(DbVersion);
+    if let Some(version) = hinted {
+        let (base, listed) = tokio::join!(
+            checkpoint::read(store, version),
+            log.list_after(Some(version.0))
+        );
+        let listed = listed.map_err(DbError::Log)?;
+        if let Some(base) = usable(base)? {
+            return finish(store, log, Some(base), listed).await;
+        }
+        tracing::warn!(
+            version = version.0,
+            "the checkpoint hint is wrong, listing instead"
+        );
+    }
+    let (listed, checkpoints) = tokio::join!(log.list_after(None), checkpoint::list(store));
+    let (listed, checkpoints) = (listed.map_err(DbError::Log)?, checkpoints?);
+    let base = newest_usable(store, &checkpoints).await?;
+    finish(store, log, base, listed).await
+}
+
+/// The catalog at `at`, which must not be above the newest version.
+///
+/// # Cost
+/// One LIST of the checkpoints, one GET, and the records in between in parallel.
+pub(crate) async fn load_at(
+    store: &Store,
+    log: &LogDir,
+    at: DbVersion,
+    newest: DbVersion,
+) -> Result<Opened, DbError> {
+    let mut checkpoints = checkpoint::list(store).await?;
+    let oldest = checkpoints.first().copied().unwrap_or(DbVersion::ZERO);
+    checkpoints.retain(|version| *version <= at);
+    let base = newest_usable(store, &checkpoints).await?;
+    let start = base.as_ref().map_or(0, |catalog| catalog.version().0 + 1);
+    let tail = match log.read_many(start..at.0 + 1).await {
+        Err(LogError::Missing { .. }) => {
+            return Err(DbError::VersionNotFound {
+                wanted: at,
+                oldest,
+                newest,
+            });
+        }
+        other => other.map_err(DbError::Log)?,
+    };
+    replay(log, base, tail)
+}
+
+/// `None` when it is absent or unusable; an error only when the store fails.
+fn usable(read: Result<Option<Catalog>, DbError>) -> Result<Option<Catalog>, DbError> {
+    match read {
+        Ok(Some(catalog)) => {
+            let features: Vec<String> = catalog.reader_features().map(str::to_owned).collect();
+            check_readable(&features, catalog.version())?;
+            Ok(Some(catalog))
+        }
+        Ok(None) => Ok(None),
+        Err(error @ DbError::CheckpointUnusable { .. }) => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "a checkpoint is unusable"
+            );
+            Ok(None)
+        }
+        Err(other) => Err(other),
+    }
+}
+
+async fn newest_usable(store: &Store, versions: &[DbVersion]) -> Result<Option<Catalog>, DbError> {
+    for version in versions.iter().rev() {
+        if let Some(catalog) = usable(checkpoint::read(store, *version).await)? {
+            return Ok(Some(catalog));
+        }
+    }
+    Ok(None)
+}
+
+async fn finish(
+    store: &Store,
+    log: &LogDir,
+    base: Option<Catalog>,
+    listed: Vec<u64>,
+) -> Result<Opened, DbError> {
+    let start = base.as_ref().map_or(0, |catalog| catalog.version().0 + 1);
+    let listed: Vec<u64> = listed
+        .into_iter()
+        .filter(|version| *version >= start)
+        .collect();
+    let Some(end) = listed.last().map(|last| last + 1) else {
+        return match base {
+            Some(catalog) => Ok(Opened {
+                catalog,
+                records: Vec::new(),
+            }),
+            None => Err(DbError::NotADatabase {
+                url: store.url().to_owned(),
+            }),
+        };
+    };
+    match log.read_many(start..end).await {
+        Ok(tail) => replay(log, base, tail),
+        // A cleanup may have removed a prefix that a newer checkpoint covers.
+        Err(LogError::Missing { version, .. }) => {
+            let checkpoints = checkpoint::list(store).await?;
+            let newest = newest_usable(store, &checkpoints).await?;
+            let Some(newer) = newest.filter(|catalog| catalog.version().0 >= version) else {
+                return Err(record_missing(log, DbVersion(version)));
+            };
+            let tail = log.read_many(newer.version().0 + 1..end.max(newer.version().0 + 1));
+            let tail = tail.await.map_err(|error| log_error(log, error))?;
+            replay(log, Some(newer), tail)
+        }
+        Err(other) => Err(DbError::Log(other)),
+    }
+}
+
+fn replay(
+    log: &LogDir,
+    base: Option<Catalog>,
+    tail: Vec<(u64, bytes::Bytes)>,
+) -> Result<Opened, DbError> {
+    let mut catalog = base;
+    let mut records = Vec::with_capacity(tail.len());
+    for (version, bytes) in tail {
+        let version = DbVersion(version);
+        let record = decode_record(log, version, &bytes)?;
+        let next = match &catalog {
+            Some(catalog) => catalog.apply(&record),
+            None => Catalog::genesis(&record),
+        };
+        catalog = Some(next.map_err(|violation| DbError::Invariant { version, violation })?);
+        records.push(Arc::new(record));
+    }
+    let catalog = catalog.ok_or(DbError::Internal {
+        what: "a replay of no record",
+    })?;
+    invariants::check_catalog(&catalog).map_err(|violation| DbError::Invariant {
+        version: catalog.version(),
+        violation,
+    })?;
+    Ok(Opened { catalog, records })
+}

@@ -1,0 +1,73 @@
+//! What a caller may choose when opening a database or beginning a transaction.
+//!
+//! Invariant: every default is safe; no option changes what is promised, only when work is done.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use tarndb_txn::Isolation;
+use tarndb_types::TxnId;
+
+/// When committed table versions are written into the tables' own logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PublishMode {
+    /// In the background, flushed by `Database::close`.
+    #[default]
+    Async,
+    /// Before a commit returns.
+    Sync,
+    /// Only by `Database::publish`.
+    Manual,
+}
+
+/// Options of a database handle.
+#[derive(Clone, Debug)]
+pub struct DbOptions {
+    /// When to publish.
+    pub publish: PublishMode,
+    /// Records between two catalog checkpoints; 0 writes none.
+    pub checkpoint_interval: u64,
+    /// Published versions between two checkpoints of a table; 0 writes none.
+    pub table_checkpoint_interval: u64,
+    /// How long a commit whose outcome is unknown is pursued before it ends as pending.
+    pub commit_deadline: Duration,
+    /// A handle that has not seen the head for so long opens anew: the records after its
+    /// version may have been cleaned up. At most a quarter of the smallest log retention.
+    pub head_expiry: Duration,
+    /// Entries whose record would exceed this many bytes are staged; at most 1 MiB.
+    pub record_bytes_max: usize,
+    /// Table states kept in memory by this handle.
+    pub cached_states_max: usize,
+    /// Whether an opened handle may write by itself (publish what it finds unpublished).
+    pub background: bool,
+}
+
+impl Default for DbOptions {
+    fn default() -> Self {
+        Self {
+            publish: PublishMode::Async,
+            checkpoint_interval: 100,
+            table_checkpoint_interval: 10,
+            commit_deadline: Duration::from_secs(60),
+            head_expiry: Duration::from_secs(15 * 60),
+            record_bytes_max: crate::record::RECORD_BYTES_MAX,
+            cached_states_max: 64,
+            background: true,
+        }
+    }
+}
+
+/// Options of a transaction.
+#[derive(Clone, Debug, Default)]
+pub struct TxnOptions {
+    /// Snapshot unless said otherwise.
+    pub isolation: Isolation,
+    /// The caller's own id, to ask for the outcome later; a retry with it commits once.
+    pub id: Option<TxnId>,
+    /// Kept in the record.
+    pub user_metadata: BTreeMap<String, Value>,
+    /// Begin at the newest version this handle knows, without asking the store. For
+    /// statements that read nothing: their commit is then one PUT and no GET.
+    pub cached_snapshot: bool,
+}

@@ -1,0 +1,115 @@
+//! Checkpoints that are due: of the catalog and of tables.
+//!
+//! Invariant: a table checkpoint is of a published version only; the catalog's may be of any.
+//! They save work and carry no promise: a failure is logged and the next one is tried later.
+//! Spec: docs/format/checkpoint.md.
+
+use std::sync::Arc;
+
+use tarndb_log::hint;
+use tarndb_storage::Path;
+use tarndb_table::codec::CheckpointInfo;
+use tarndb_types::{DbVersion, TableVersion};
+
+use crate::catalog::{Catalog, TableEntry};
+use crate::checkpoint;
+use crate::database::Inner;
+use crate::error::DbError;
+
+/// What `Database::checkpoint` wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointReport {
+    /// Version of the catalog checkpoint.
+    pub catalog: DbVersion,
+    /// Table checkpoints, with the tables' names.
+    pub tables: Vec<(String, CheckpointInfo)>,
+}
+
+/// Writes what commits and publishing made due.
+pub(super) async fn write_due(inner: &Inner) {
+    let due = std::mem::take(&mut inner.publisher.lock().catalog_checkpoint_due);
+    if due {
+        let catalog = inner.head.catalog();
+        if let Err(error) = checkpoint::write(&inner.store, &catalog).await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "a catalog checkpoint could not be written"
+            );
+        }
+    }
+    write_table_checkpoints(inner).await;
+}
+
+pub(super) async fn write_table_checkpoints(inner: &Inner) {
+    let due = std::mem::take(&mut inner.publisher.lock().table_checkpoints_due);
+    let catalog = inner.head.catalog();
+    for (id, version) in due {
+        // Nobody needs a checkpoint of a dropped table.
+        let Some(table) = catalog.table(id) else {
+            continue;
+        };
+        if let Err(error) = checkpoint_table(inner, table, version).await {
+            tracing::warn!(
+                table = table.display_name(),
+                error = &error as &dyn std::error::Error,
+                "a table checkpoint could not be written"
+            );
+        }
+    }
+}
+
+/// Writes the catalog's checkpoint and those of tables that are far behind.
+pub(super) async fn checkpoint_all(inner: &Inner) -> Result<CheckpointReport, DbError> {
+    let catalog: Arc<Catalog> = inner.head.catalog();
+    crate::commit::check_writable(&catalog)?;
+    checkpoint::write(&inner.store, &catalog).await?;
+    let mut tables = Vec::new();
+    for table in catalog.tables() {
+        let Some(published) = table.published else {
+            continue;
+        };
+        if is_due(inner, table, published).await {
+            let info = checkpoint_table(inner, table, published).await?;
+            tables.push((table.display_name(), info));
+        }
+    }
+    Ok(CheckpointReport {
+        catalog: catalog.version(),
+        tables,
+    })
+}
+
+async fn is_due(inner: &Inner, table: &TableEntry, published: TableVersion) -> bool {
+    let interval = inner.options.table_checkpoint_interval;
+    if interval == 0 || published.0 < interval {
+        return false;
+    }
+    let Ok(hint_key) = Path::parse(format!("{}/_delta_log/_last_checkpoint", table.location))
+    else {
+        return false;
+    };
+    // A hint above what we published is a foreign client's; ours is written all the same.
+    match hint::read_hint(&inner.store, &hint_key).await {
+        Some(last) if last <= published.0 => published.0 - last >= interval,
+        _ => true,
+    }
+}
+
+async fn checkpoint_table(
+    inner: &Inner,
+    table: &TableEntry,
+    version: TableVersion,
+) -> Result<CheckpointInfo, DbError> {
+    let name = table.display_name();
+    let codec = inner.codec(&table.format, &name)?;
+    let mut at_version = table.clone();
+    at_version.version = version;
+    let state = inner.table_state(&at_version).await?;
+    tracing::debug!(target: "tarndb::step", table = %table.id, version = version.0, "checkpoint.begin");
+    let info = codec
+        .checkpoint(&inner.store, &table.location, &state)
+        .await
+        .map_err(DbError::table(name))?;
+    tracing::debug!(target: "tarndb::step", table = %table.id, version = version.0, "checkpoint.end");
+    Ok(info)
+}

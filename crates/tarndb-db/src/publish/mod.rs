@@ -1,0 +1,263 @@
+//! Publishing: committed table versions become files of the tables' own logs.
+//!
+//! Invariant: per table in version order, put-if-absent of the exact bytes in the record, so
+//! that anyone may do it, twice, concurrently, after any crash. A file with other content is
+//! never overwritten: the table is diverged and holds back nothing else. Publishing never
+//! decides whether something is committed, and its failure never fails a commit.
+//! Spec: docs/format/publishing.md.
+
+mod due;
+pub(crate) mod probe;
+mod table;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::StreamExt as _;
+use tarndb_types::{DbVersion, TableId, TableVersion};
+
+use crate::catalog::{Catalog, TableEntry};
+use crate::database::{Database, Inner};
+use crate::error::{DbError, Divergence};
+use crate::options::PublishMode;
+use crate::transaction::Committed;
+
+pub use due::CheckpointReport;
+pub(crate) use probe::{Probed, probe_published};
+
+/// Tables published at the same time.
+const TABLES_AT_ONCE: usize = 8;
+
+/// What a publishing pass did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PublishReport {
+    /// Per table, in the order of their ids.
+    pub tables: Vec<PublishedTable>,
+    /// Tables that a foreign writer changed.
+    pub diverged: Vec<Divergence>,
+}
+
+impl PublishReport {
+    /// Versions written by this pass.
+    pub fn versions_written(&self) -> u64 {
+        self.tables.iter().map(|table| table.versions_written).sum()
+    }
+}
+
+/// One table of a pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishedTable {
+    /// The table.
+    pub id: TableId,
+    /// `schema.name`.
+    pub name: String,
+    /// Published up to here.
+    pub published: TableVersion,
+    /// Versions written by this pass; others were there already.
+    pub versions_written: u64,
+}
+
+/// What a handle knows about publishing.
+#[derive(Debug, Default)]
+pub(crate) struct Publisher {
+    state: Mutex<State>,
+    wake: Arc<tokio::sync::Notify>,
+    /// One pass at a time.
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    diverged: BTreeMap<TableId, Divergence>,
+    /// Versions that this handle committed: nobody else is likely to publish them first.
+    own: BTreeSet<(TableId, TableVersion)>,
+    worker_started: bool,
+    committed_any: bool,
+    catalog_checkpoint_due: bool,
+    table_checkpoints_due: BTreeMap<TableId, TableVersion>,
+    last_error: Option<String>,
+}
+
+impl Publisher {
+    pub(crate) fn divergence(&self, id: TableId) -> Option<Divergence> {
+        self.lock().diverged.get(&id).cloned()
+    }
+
+    pub(crate) fn note_divergence(&self, found: Divergence) {
+        self.lock().diverged.entry(found.table).or_insert(found);
+    }
+
+    /// The last failure of background work, if nothing succeeded since.
+    pub(crate) fn last_error(&self) -> Option<String> {
+        self.lock().last_error.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Database {
+    /// Publishes every table version that is not published yet.
+    ///
+    /// # Errors
+    /// The first failure of the store, after all tables were tried. Diverged tables are in the
+    /// report, not an error.
+    ///
+    /// # Cost
+    /// A refresh; per table with something to do a GET or LIST to see what others published,
+    /// and a PUT per version.
+    pub async fn publish(&self) -> Result<PublishReport, DbError> {
+        self.inner.check_open()?;
+        self.inner.refresh().await?;
+        crate::commit::check_writable(&self.inner.head.catalog())?;
+        let report = pass(&self.inner).await?;
+        due::write_table_checkpoints(&self.inner).await;
+        Ok(report)
+    }
+
+    /// Writes a checkpoint of the catalog at the newest version, and of every table whose
+    /// newest checkpoint is as many published versions old as the options say.
+    ///
+    /// # Cost
+    /// 2 PUTs; per table a GET of its hint, and its checkpoint.
+    pub async fn checkpoint(&self) -> Result<CheckpointReport, DbError> {
+        self.inner.check_open()?;
+        self.inner.refresh().await?;
+        due::checkpoint_all(&self.inner).await
+    }
+}
+
+/// Publishes everything unpublished that the head knows.
+pub(crate) async fn pass(inner: &Inner) -> Result<PublishReport, DbError> {
+    let _turn = inner.publisher.turn.lock().await;
+    let catalog = inner.head.catalog();
+    let todo: Vec<Arc<TableEntry>> = unpublished(&catalog)
+        .filter(|table| inner.publisher.divergence(table.id).is_none())
+        .collect();
+    let mut results: Vec<_> = futures::stream::iter(todo)
+        .map(|table| async move { (table.display_name(), table::publish(inner, &table).await) })
+        .buffer_unordered(TABLES_AT_ONCE)
+        .collect()
+        .await;
+    results.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut report = PublishReport::default();
+    let mut failed = Vec::new();
+    let mut first = None;
+    for (name, result) in results {
+        match result {
+            Ok(Some(published)) => report.tables.push(published),
+            Ok(None) => {}
+            Err(error) => {
+                failed.push(name);
+                first = first.or(Some(error));
+            }
+        }
+    }
+    report.diverged = inner.publisher.lock().diverged.values().cloned().collect();
+    match first {
+        None => {
+            inner.publisher.lock().last_error = None;
+            Ok(report)
+        }
+        Some(error) => {
+            inner.publisher.lock().last_error = Some(error.to_string());
+            Err(DbError::PublishFailed {
+                tables: failed.join(", "),
+                source: Box::new(error),
+            })
+        }
+    }
+}
+
+/// Tables with versions not known to be published, dropped ones included.
+fn unpublished(catalog: &Catalog) -> impl Iterator<Item = Arc<TableEntry>> {
+    let tables = catalog.tables().chain(catalog.dropped_tables());
+    tables
+        .filter(|table| table.unpublished() > 0)
+        .map(Arc::clone)
+}
+
+/// Notes what a commit made and sees that it gets published.
+pub(crate) async fn after_commit(
+    inner: &Arc<Inner>,
+    mut committed: Committed,
+) -> Result<Committed, DbError> {
+    let Some(version) = committed.version.filter(|_| committed.attempts > 0) else {
+        return Ok(committed);
+    };
+    note_commit(inner, version).await;
+    match inner.options.publish {
+        PublishMode::Async => worker::wake(inner),
+        PublishMode::Sync => {
+            if let Err(error) = work(inner).await {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "publishing failed"
+                );
+                committed
+                    .notices
+                    .push(format!("committed, but not published yet: {error}"));
+            }
+        }
+        PublishMode::Manual => {}
+    }
+    Ok(committed)
+}
+
+async fn note_commit(inner: &Inner, version: DbVersion) {
+    let entries: Vec<(TableId, TableVersion)> = match inner.record(version).await {
+        Ok(record) => record
+            .entries()
+            .map(|(_, entry)| (entry.table, entry.version))
+            .collect(),
+        // Only saves requests later; the record is in the log.
+        Err(_) => Vec::new(),
+    };
+    let interval = inner.options.checkpoint_interval;
+    let mut state = inner.publisher.lock();
+    state.committed_any = true;
+    state.own.extend(entries);
+    if interval > 0 && version.0 % interval == 0 {
+        state.catalog_checkpoint_due = true;
+    }
+}
+
+/// Publishes and writes what checkpoints are due.
+async fn work(inner: &Inner) -> Result<(), DbError> {
+    let published = pass(inner).await;
+    due::write_due(inner).await;
+    published.map(|_| ())
+}
+
+/// Begins to publish in the background what an opening handle found unpublished.
+pub(crate) fn start_if_needed(inner: &Arc<Inner>) {
+    if inner.head.catalog().has_unpublished() {
+        worker::wake(inner);
+    }
+}
+
+/// Ends the background work of a handle: all that it committed is published, or an error.
+pub(crate) async fn flush(inner: &Inner) -> Result<(), DbError> {
+    let committed_any = inner.publisher.lock().committed_any;
+    inner.publisher.wake.notify_one();
+    if !committed_any || inner.options.publish == PublishMode::Manual {
+        return Ok(());
+    }
+    work(inner).await?;
+    let diverged = inner.publisher.lock().diverged.values().next().cloned();
+    match diverged {
+        None => Ok(()),
+        Some(found) => {
+            let catalog = inner.head.catalog();
+            let table = catalog.table_or_dropped(found.table);
+            let table = table.map_or_else(|| found.table.to_string(), |t| t.display_name());
+            Err(DbError::Diverged {
+                table,
+                version: found.version,
+                key: found.key,
+            })
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The background task of a handle.
+//!
+//! Invariant: at most one per handle; it holds no strong reference, so it ends with the handle.
+//! A wake-up is never lost and never queued twice: what is to do is read from the head.
+
+use std::sync::{Arc, Weak};
+
+use super::work;
+use crate::database::Inner;
+
+/// Wakes the task; starts it first when there is none yet.
+pub(super) fn wake(inner: &Arc<Inner>) {
+    let start = {
+        let mut state = inner.publisher.lock();
+        !std::mem::replace(&mut state.worker_started, true)
+    };
+    inner.publisher.wake.notify_one();
+    if !start {
+        return;
+    }
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        // Without a runtime nothing runs in the background; `close` publishes.
+        inner.publisher.lock().worker_started = false;
+        return;
+    };
+    let (weak, notify) = (Arc::downgrade(inner), Arc::clone(&inner.publisher.wake));
+    runtime.spawn(run(weak, notify));
+}
+
+async fn run(inner: Weak<Inner>, wake: Arc<tokio::sync::Notify>) {
+    loop {
+        wake.notified().await;
+        let Some(inner) = inner.upgrade() else {
+            return;
+        };
+        if inner.check_open().is_err() {
+            return;
+        }
+        if let Err(error) = work(&inner).await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "publishing failed"
+            );
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.publisher.wake_for_end();
+    }
+}
+
+impl super::Publisher {
+    fn wake_for_end(&self) {
+        self.wake.notify_one();
+    }
+}

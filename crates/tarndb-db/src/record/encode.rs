@@ -1,0 +1,150 @@
+//! Record to bytes.
+//!
+//! Invariant: one JSON object per line, the last line ended; table lines are copied verbatim.
+//! Spec: docs/format/log.md, "Records".
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{Action, EntryBody, Record, RecordTxn, TableEntryAction};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RecordLine<'a> {
+    version: u64,
+    timestamp: i64,
+    writer: &'a str,
+    reader_features: &'a [String],
+    writer_features: &'a [String],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TxnLine<'a> {
+    id: String,
+    read_version: u64,
+    timestamp: i64,
+    isolation: &'a str,
+    operation: &'a str,
+    user_metadata: &'a BTreeMap<String, Value>,
+}
+
+/// The bytes of a record. Unknown actions cannot be written and are left out.
+pub fn encode(record: &Record) -> Bytes {
+    let mut text = String::new();
+    push_line(
+        &mut text,
+        "record",
+        &RecordLine {
+            version: record.version.0,
+            timestamp: record.timestamp.0,
+            writer: &record.writer,
+            reader_features: &record.reader_features,
+            writer_features: &record.writer_features,
+        },
+    );
+    for txn in &record.txns {
+        push_txn(&mut text, txn);
+        for action in &txn.actions {
+            push_action(&mut text, action);
+        }
+    }
+    Bytes::from(text)
+}
+
+fn push_txn(text: &mut String, txn: &RecordTxn) {
+    push_line(
+        text,
+        "txn",
+        &TxnLine {
+            id: txn.id.to_string(),
+            read_version: txn.read_version.0,
+            timestamp: txn.timestamp.0,
+            isolation: &txn.isolation,
+            operation: &txn.operation,
+            user_metadata: &txn.user_metadata,
+        },
+    );
+}
+
+fn push_action(text: &mut String, action: &Action) {
+    match action {
+        Action::CreateDatabase { id, format } => {
+            push_line(
+                text,
+                "createDatabase",
+                &json!({ "id": id.to_string(), "format": format }),
+            );
+        }
+        Action::CreateSchema { name } => push_line(text, "createSchema", &json!({ "name": name })),
+        Action::DropSchema { name } => push_line(text, "dropSchema", &json!({ "name": name })),
+        Action::CreateTable {
+            id,
+            schema,
+            name,
+            format,
+            location,
+        } => push_line(
+            text,
+            "createTable",
+            &json!({
+                "id": id.to_string(), "schema": schema, "name": name,
+                "format": format, "location": location,
+            }),
+        ),
+        Action::DropTable { id } => {
+            push_line(text, "dropTable", &json!({ "id": id.to_string() }));
+        }
+        Action::RenameTable { id, schema, name } => push_line(
+            text,
+            "renameTable",
+            &json!({ "id": id.to_string(), "schema": schema, "name": name }),
+        ),
+        Action::Entry(entry) => push_entry(text, entry),
+        Action::Unknown { .. } => {}
+    }
+}
+
+/// Written by hand, because the lines of the table must stay byte for byte what they are.
+fn push_entry(text: &mut String, entry: &TableEntryAction) {
+    let key = Value::from(entry.format.as_str());
+    let _infallible = write!(
+        text,
+        "{{{key}:{{\"table\":\"{}\",\"version\":{},",
+        entry.table, entry.version
+    );
+    match &entry.body {
+        EntryBody::Inline(inline) => {
+            text.push_str("\"actions\":[");
+            for (at, line) in inline.lines.iter().enumerate() {
+                if at > 0 {
+                    text.push(',');
+                }
+                text.push_str(line);
+            }
+            text.push(']');
+        }
+        EntryBody::Staged(staged) => {
+            let (path, hash) = (
+                Value::from(staged.path.as_str()),
+                Value::from(staged.hash.as_str()),
+            );
+            let _infallible = write!(
+                text,
+                "\"staged\":{path},\"bytes\":{},\"hash\":{hash}",
+                staged.size_bytes
+            );
+        }
+    }
+    text.push_str("}}\n");
+}
+
+fn push_line<T: Serialize>(text: &mut String, key: &str, value: &T) {
+    // Maps with string keys and plain fields always have a JSON form.
+    let body = serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned());
+    let _infallible = writeln!(text, "{{\"{key}\":{body}}}");
+}

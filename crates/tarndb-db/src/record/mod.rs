@@ -1,0 +1,176 @@
+//! The log record: what one object of the database log says.
+//!
+//! Invariant: the lines of a table's entry are kept byte for byte, from the writer through the
+//! record to whoever publishes them. A record knows its transactions and actions; whether they
+//! fit the catalog is decided by `catalog` and `invariants`.
+//! Spec: docs/format/log.md, "Records".
+
+mod encode;
+mod parse;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tarndb_table::codec::Entry;
+use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId};
+
+pub use encode::encode;
+pub use parse::{RecordError, holds_txn, parse};
+
+/// Largest record that is written, in bytes; what would exceed it is staged first.
+pub const RECORD_BYTES_MAX: usize = 1 << 20;
+
+/// The `writer` that this build names in its records.
+pub const WRITER: &str = concat!("tarndb/", env!("CARGO_PKG_VERSION"));
+
+/// One object of the database log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The database version that this record makes.
+    pub version: DbVersion,
+    /// Timestamp of the last transaction in it.
+    pub timestamp: TimestampMs,
+    /// The build that wrote it.
+    pub writer: String,
+    /// Names that a reader must know.
+    pub reader_features: Vec<String>,
+    /// Names that a writer must know.
+    pub writer_features: Vec<String>,
+    /// The transactions, in order; never empty.
+    pub txns: Vec<RecordTxn>,
+    /// Size of the stored object in bytes (0 before it is encoded).
+    pub size_bytes: usize,
+}
+
+/// One transaction of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordTxn {
+    /// Chosen by the client before it commits.
+    pub id: TxnId,
+    /// The snapshot it read.
+    pub read_version: DbVersion,
+    /// Commit timestamp; equals the in-commit timestamp of the tables it changed.
+    pub timestamp: TimestampMs,
+    /// `snapshot` or `serializable`.
+    pub isolation: String,
+    /// What the user did, such as `MERGE`.
+    pub operation: String,
+    /// Free for the user.
+    pub user_metadata: BTreeMap<String, Value>,
+    /// What it changed, in order.
+    pub actions: Vec<Action>,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Record 0 only: the database comes into being.
+    CreateDatabase {
+        /// Its identity.
+        id: DatabaseId,
+        /// Number of the log format.
+        format: u32,
+    },
+    /// A schema is created.
+    CreateSchema {
+        /// As written by the user.
+        name: String,
+    },
+    /// An empty schema is dropped.
+    DropSchema {
+        /// Its name.
+        name: String,
+    },
+    /// A table is created; its version 0 stands in the same record.
+    CreateTable {
+        /// Its identity.
+        id: TableId,
+        /// Schema it lies in.
+        schema: String,
+        /// Its name.
+        name: String,
+        /// Table format, such as `delta`.
+        format: String,
+        /// Folder of its files, relative to the root.
+        location: String,
+    },
+    /// A table is dropped; its files stay until vacuum.
+    DropTable {
+        /// The table.
+        id: TableId,
+    },
+    /// A table gets another name; its location stays.
+    RenameTable {
+        /// The table.
+        id: TableId,
+        /// New schema.
+        schema: String,
+        /// New name.
+        name: String,
+    },
+    /// One more version of one table.
+    Entry(TableEntryAction),
+    /// An action that this build does not know.
+    Unknown {
+        /// Its key in the record.
+        name: String,
+    },
+}
+
+/// A version of one table as the record holds it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableEntryAction {
+    /// Format of the table, which is the action's key.
+    pub format: String,
+    /// The table.
+    pub table: TableId,
+    /// The version that the entry makes.
+    pub version: TableVersion,
+    /// Where its lines are.
+    pub body: EntryBody,
+}
+
+/// Where the lines of an entry are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EntryBody {
+    /// In the record.
+    Inline(Arc<Entry>),
+    /// In an object of their own, written before the record.
+    Staged(Staged),
+}
+
+/// Reference to a staged entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Staged {
+    /// Key relative to the table's location.
+    pub path: String,
+    /// Exact size.
+    pub size_bytes: u64,
+    /// `sha256:` and 64 hex digits, over the bytes that are published.
+    pub hash: String,
+}
+
+impl Record {
+    /// The table versions that the record makes, in order, with the transaction of each.
+    pub fn entries(&self) -> impl Iterator<Item = (&RecordTxn, &TableEntryAction)> {
+        self.txns.iter().flat_map(|txn| {
+            txn.actions.iter().filter_map(move |action| match action {
+                Action::Entry(entry) => Some((txn, entry)),
+                _ => None,
+            })
+        })
+    }
+
+    /// The entry that makes `version` of `table`, if it is here.
+    pub fn entry(&self, table: TableId, version: TableVersion) -> Option<&TableEntryAction> {
+        self.entries()
+            .map(|(_, entry)| entry)
+            .find(|e| e.table == table && e.version == version)
+    }
+
+    /// Whether the transaction is in this record.
+    pub fn holds(&self, id: TxnId) -> bool {
+        self.txns.iter().any(|txn| txn.id == id)
+    }
+}

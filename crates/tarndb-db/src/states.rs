@@ -1,0 +1,297 @@
+//! Records, entries, table states and deletion vectors, from memory or from the store.
+//!
+//! Invariant: all of them are immutable, so what is cached is never stale. The database log's
+//! copy of a table version wins over a published file.
+//! Spec: docs/format/log.md, "Reading a table".
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tarndb_storage::Path;
+use tarndb_table::codec::{Entry, LoadRequest};
+use tarndb_table::{Deletion, DvDescriptor, RowSet, TableState};
+use tarndb_types::{DbVersion, TableId, TableVersion, TxnId};
+
+use crate::cache::Lru;
+use crate::catalog::TableEntry;
+use crate::database::Inner;
+use crate::error::DbError;
+use crate::hash::sha256_hex;
+use crate::open;
+use crate::record::{EntryBody, Record, Staged};
+
+/// Records kept in memory: enough to judge and publish without reading them again.
+const RECORDS_MAX: usize = 256;
+const DELETIONS_MAX: usize = 256;
+/// Ids of committed transactions kept, so that a retry under the same id finds its commit.
+const RECENT_TXNS_MAX: usize = 4096;
+
+type DeletionKey = (TableId, String, Option<i32>);
+
+/// What a handle remembers.
+#[derive(Debug)]
+pub(crate) struct Caches {
+    inner: Mutex<CachesInner>,
+}
+
+#[derive(Debug)]
+struct CachesInner {
+    records: Lru<DbVersion, Arc<Record>>,
+    states: Lru<(TableId, TableVersion), Arc<TableState>>,
+    deletions: Lru<DeletionKey, Arc<RowSet>>,
+    recent: BTreeMap<TxnId, DbVersion>,
+}
+
+impl Caches {
+    pub(crate) fn new(states_max: usize) -> Self {
+        let inner = CachesInner {
+            records: Lru::new(RECORDS_MAX),
+            states: Lru::new(states_max),
+            deletions: Lru::new(DELETIONS_MAX),
+            recent: BTreeMap::new(),
+        };
+        Self {
+            inner: Mutex::new(inner),
+        }
+    }
+
+    pub(crate) fn put_record(&self, record: Arc<Record>) {
+        let mut inner = self.lock();
+        for txn in &record.txns {
+            inner.recent.insert(txn.id, record.version);
+        }
+        // Ids begin with the time, so the smallest is (nearly) the oldest.
+        while inner.recent.len() > RECENT_TXNS_MAX {
+            inner.recent.pop_first();
+        }
+        inner.records.insert(record.version, record);
+    }
+
+    pub(crate) fn put_state(&self, id: TableId, state: Arc<TableState>) {
+        self.lock().states.insert((id, state.version), state);
+    }
+
+    pub(crate) fn recent_commit(&self, id: TxnId) -> Option<DbVersion> {
+        self.lock().recent.get(&id).copied()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CachesInner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// The record at `version`.
+    ///
+    /// # Cost
+    /// 1 GET unless it is cached.
+    ///
+    /// # Errors
+    /// [`DbError::RecordMissing`], damage.
+    pub(crate) async fn record(&self, version: DbVersion) -> Result<Arc<Record>, DbError> {
+        let cached = self.caches.lock().records.get(&version);
+        if let Some(record) = cached {
+            return Ok(record);
+        }
+        let bytes = self.log.read(version.0).await.map_err(DbError::Log)?;
+        let bytes = bytes.ok_or_else(|| open::record_missing(&self.log, version))?;
+        let record = Arc::new(open::decode_record(&self.log, version, &bytes)?);
+        self.caches.put_record(Arc::clone(&record));
+        Ok(record)
+    }
+
+    /// The lines that make `version` of a table, from the database log.
+    pub(crate) async fn entry(
+        &self,
+        table: &TableEntry,
+        version: TableVersion,
+    ) -> Result<Arc<Entry>, DbError> {
+        let position = table.position(version).ok_or(DbError::Internal {
+            what: "the record of a table version is not known",
+        })?;
+        let record = self.record(position).await?;
+        let action = record.entry(table.id, version).ok_or(DbError::Internal {
+            what: "a record lacks the version the catalog found",
+        })?;
+        match &action.body {
+            EntryBody::Inline(entry) => Ok(Arc::clone(entry)),
+            EntryBody::Staged(staged) => self.staged_entry(table, version, staged).await,
+        }
+    }
+
+    async fn staged_entry(
+        &self,
+        table: &TableEntry,
+        version: TableVersion,
+        staged: &Staged,
+    ) -> Result<Arc<Entry>, DbError> {
+        let bytes = self.staged_bytes(table, version, staged).await?;
+        let damaged = || staged_damaged(table, version, staged);
+        let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
+        let lines = text.lines().map(str::to_owned).collect();
+        Ok(Arc::new(Entry { version, lines }))
+    }
+
+    /// The bytes of a staged entry; when it is gone, those of the published version with the
+    /// same hash.
+    async fn staged_bytes(
+        &self,
+        table: &TableEntry,
+        version: TableVersion,
+        staged: &Staged,
+    ) -> Result<Bytes, DbError> {
+        let codec = self.codec(&table.format, &table.display_name())?;
+        let keys = [
+            staged_key(table, staged),
+            Some(codec.published_key(&table.location, version)),
+        ];
+        for key in keys.into_iter().flatten() {
+            if let Some(bytes) = self.store.get(&key).await?
+                && staged_matches(staged, &bytes)
+            {
+                return Ok(bytes);
+            }
+        }
+        Err(staged_damaged(table, version, staged))
+    }
+
+    /// The state of a table at the version that `table` states.
+    ///
+    /// # Cost
+    /// None when it is cached or follows from a cached one and cached records; else what the
+    /// format's own log costs.
+    pub(crate) async fn table_state(&self, table: &TableEntry) -> Result<Arc<TableState>, DbError> {
+        let range = (table.id, TableVersion::ZERO)..=(table.id, table.version);
+        let newest = self.caches.lock().states.newest_in(range);
+        if let Some((_, state)) = newest
+            && let Some(state) = self.roll_forward(table, state).await?
+        {
+            return Ok(state);
+        }
+        let state = Arc::new(self.load_state(table).await?);
+        self.caches.put_state(table.id, Arc::clone(&state));
+        Ok(state)
+    }
+
+    /// A cached state moved forward by entries; `None` when the catalog no longer knows them.
+    async fn roll_forward(
+        &self,
+        table: &TableEntry,
+        mut state: Arc<TableState>,
+    ) -> Result<Option<Arc<TableState>>, DbError> {
+        let missing = state.version.0 + 1..=table.version.0;
+        if missing.is_empty() {
+            return Ok(Some(state));
+        }
+        if missing
+            .clone()
+            .any(|version| table.position(TableVersion(version)).is_none())
+        {
+            return Ok(None);
+        }
+        let codec = self.codec(&table.format, &table.display_name())?;
+        for version in missing {
+            let entry = self.entry(table, TableVersion(version)).await?;
+            let next = codec.apply(Some(&state), &entry);
+            state = Arc::new(next.map_err(DbError::table(table.display_name()))?);
+        }
+        self.caches.put_state(table.id, Arc::clone(&state));
+        Ok(Some(state))
+    }
+
+    async fn load_state(&self, table: &TableEntry) -> Result<TableState, DbError> {
+        let codec = self.codec(&table.format, &table.display_name())?;
+        let published = self.known_published(table);
+        let first = published.map_or(0, |version| version.0 + 1);
+        let mut tail = Vec::new();
+        for version in first..=table.version.0 {
+            tail.push(self.entry(table, TableVersion(version)).await?);
+        }
+        let request = LoadRequest {
+            store: &self.store,
+            location: &table.location,
+            target: table.version,
+            published,
+            tail: &tail,
+        };
+        codec
+            .load(request)
+            .await
+            .map_err(DbError::table(table.display_name()))
+    }
+
+    /// What is published and verified of the versions up to the table's; the head may know more
+    /// than an older catalog, and what was once published stays so.
+    fn known_published(&self, table: &TableEntry) -> Option<TableVersion> {
+        let head = self.head.catalog();
+        let newer = head
+            .table_or_dropped(table.id)
+            .and_then(|head| head.published);
+        newer
+            .max(table.published)
+            .map(|published| published.min(table.version))
+    }
+
+    /// The rows that a file's deletion deletes.
+    ///
+    /// # Cost
+    /// At most 1 ranged GET.
+    pub(crate) async fn deleted_rows(
+        &self,
+        table: &TableEntry,
+        deletion: &Deletion,
+    ) -> Result<Arc<RowSet>, DbError> {
+        let descriptor = match deletion {
+            Deletion::None => return Ok(Arc::default()),
+            Deletion::Loaded(rows) => return Ok(Arc::clone(rows)),
+            Deletion::Stored(descriptor) => descriptor,
+        };
+        let key = deletion_key(table.id, descriptor);
+        let cached = self.caches.lock().deletions.get(&key);
+        if let Some(rows) = cached {
+            return Ok(rows);
+        }
+        let codec = self.codec(&table.format, &table.display_name())?;
+        let rows = codec
+            .load_deletion(&self.store, &table.location, deletion)
+            .await
+            .map_err(DbError::table(table.display_name()))?;
+        self.caches.lock().deletions.insert(key, Arc::clone(&rows));
+        Ok(rows)
+    }
+
+    pub(crate) fn put_deletion(&self, id: TableId, stored: &DvDescriptor, rows: Arc<RowSet>) {
+        self.caches
+            .lock()
+            .deletions
+            .insert(deletion_key(id, stored), rows);
+    }
+}
+
+fn deletion_key(id: TableId, descriptor: &DvDescriptor) -> DeletionKey {
+    (id, descriptor.path_or_inline.clone(), descriptor.offset)
+}
+
+/// Key of the staged object; `None` when its path cannot be a key.
+pub(crate) fn staged_key(table: &TableEntry, staged: &Staged) -> Option<Path> {
+    Path::parse(format!("{}/{}", table.location, staged.path)).ok()
+}
+
+/// Whether bytes are those that the record names.
+pub(crate) fn staged_matches(staged: &Staged, bytes: &[u8]) -> bool {
+    bytes.len() as u64 == staged.size_bytes && staged.hash == staged_hash(bytes)
+}
+
+/// The hash of staged bytes as records write it.
+pub(crate) fn staged_hash(bytes: &[u8]) -> String {
+    format!("sha256:{}", sha256_hex(bytes))
+}
+
+fn staged_damaged(table: &TableEntry, version: TableVersion, staged: &Staged) -> DbError {
+    DbError::StagedDamaged {
+        table: table.display_name(),
+        version,
+        key: format!("{}/{}", table.location, staged.path),
+    }
+}

@@ -1,0 +1,284 @@
+//! Data and metadata changes of a transaction.
+//!
+//! Invariant: rows named for deletion are live in what the transaction sees; a call first
+//! prepares everything that can fail and then changes the overlay.
+//! Spec: docs/format/log.md, "Transactions"; docs/conflicts.md, "Copy-on-write".
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use tarndb_table::codec::MetadataChange;
+use tarndb_table::parquet::read::{parquet_row_count, read_file};
+use tarndb_table::{
+    DataFile, RowSet, TableState, TableWriter, WriteOptions, Written, conform_batch,
+};
+use tarndb_txn::Operation;
+use tarndb_types::TableId;
+
+use super::overlay::FileDeletion;
+use super::{Overlay, Transaction};
+use crate::error::DbError;
+
+impl Transaction {
+    /// Appends rows: writes them as data files now, visible to others at commit. Columns are
+    /// taken by position.
+    ///
+    /// # Errors
+    /// Rows that do not fit the table, or an error of the stream itself.
+    pub async fn append<S, E>(&mut self, id: TableId, batches: S) -> Result<Written, DbError>
+    where
+        S: Stream<Item = Result<RecordBatch, E>>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let name = self.entry(id)?.display_name();
+        let schema = Arc::clone(&self.table(id).await?.schema);
+        let mut writer = self.writer(id).await?;
+        let mut batches = std::pin::pin!(batches);
+        while let Some(batch) = batches.next().await {
+            let batch = batch.map_err(|error| DbError::Source(error.into()))?;
+            let batch = conform_batch(&batch, &schema).map_err(DbError::table(name.as_str()))?;
+            writer
+                .write(&batch)
+                .await
+                .map_err(DbError::table(name.as_str()))?;
+        }
+        let written = writer.finish().await.map_err(DbError::table(name))?;
+        self.add_files(id, written.clone(), Operation::Append)
+            .await?;
+        Ok(written)
+    }
+
+    /// A writer for callers that drive the writing themselves; hand what it returns to
+    /// [`Self::add_files`] or [`Self::overwrite`].
+    ///
+    /// # Errors
+    /// A table property that cannot be obeyed.
+    pub async fn writer(&self, id: TableId) -> Result<TableWriter, DbError> {
+        let state = self.table(id).await?;
+        self.writer_for(id, &state)
+    }
+
+    fn writer_for(&self, id: TableId, state: &TableState) -> Result<TableWriter, DbError> {
+        let entry = self.entry(id)?;
+        let options = WriteOptions::from_properties(&state.properties)
+            .map_err(DbError::table(entry.display_name()))?;
+        Ok(TableWriter::new(
+            self.inner().store.clone(),
+            entry.location.clone(),
+            Arc::clone(&state.schema),
+            state.partition_columns.clone(),
+            options,
+        ))
+    }
+
+    /// Adds written files.
+    pub async fn add_files(
+        &mut self,
+        id: TableId,
+        written: Written,
+        operation: Operation,
+    ) -> Result<(), DbError> {
+        self.notice_written(id, &written)?;
+        self.overlay(id).await?.add_files(written.files, operation);
+        self.changes.did(operation);
+        Ok(())
+    }
+
+    /// Deletes rows by their physical positions, which must all be live in what the transaction
+    /// sees, and returns how many. By deletion vectors, or by rewriting the files when the table
+    /// has them off.
+    ///
+    /// # Cost
+    /// A ranged GET for each stored vector not yet cached; the files themselves only when they
+    /// are rewritten.
+    ///
+    /// # Errors
+    /// [`DbError::RowsNotLive`]; nothing is changed then.
+    pub async fn delete_rows(
+        &mut self,
+        id: TableId,
+        rows: BTreeMap<String, RowSet>,
+        operation: Operation,
+    ) -> Result<u64, DbError> {
+        let count = rows.values().map(RowSet::len).sum();
+        if count == 0 {
+            return Ok(0);
+        }
+        let state = self.table(id).await?;
+        let mut deletions = Vec::new();
+        for (path, rows) in rows.into_iter().filter(|(_, rows)| !rows.is_empty()) {
+            deletions.push(self.file_deletion(id, &state, path, rows).await?);
+        }
+        if state.deletion_vectors_enabled() {
+            self.overlay(id).await?.delete_rows(deletions, operation);
+        } else {
+            let rewritten = self.rewrite(id, &state, &deletions).await?;
+            let old: Vec<_> = deletions
+                .into_iter()
+                .map(|deletion| deletion.file)
+                .collect();
+            self.overlay(id)
+                .await?
+                .rewrite_files(&old, rewritten, operation);
+        }
+        self.changes.did(operation);
+        Ok(count)
+    }
+
+    async fn file_deletion(
+        &self,
+        id: TableId,
+        state: &TableState,
+        path: String,
+        rows: RowSet,
+    ) -> Result<FileDeletion, DbError> {
+        let table = self.entry(id)?.display_name();
+        let Some(file) = state.files.get(&path).cloned() else {
+            return Err(DbError::RowsNotLive {
+                table,
+                file: path,
+                rows: rows.len(),
+            });
+        };
+        let deleted = self.deleted_rows(id, &file.deletion).await?;
+        let total = self.row_count(id, &file).await?;
+        let beyond = rows.len() - rows.rank(total.saturating_sub(1));
+        let wrong = rows.intersection_len(&deleted) + if total == 0 { rows.len() } else { beyond };
+        if wrong > 0 {
+            return Err(DbError::RowsNotLive {
+                table,
+                file: path,
+                rows: wrong,
+            });
+        }
+        let all = deleted.as_ref() | &rows;
+        let emptied = all.len() == total;
+        Ok(FileDeletion {
+            file,
+            rows,
+            all: Arc::new(all),
+            emptied,
+        })
+    }
+
+    /// Physical rows of a file; from its footer when the log does not say.
+    async fn row_count(&self, id: TableId, file: &DataFile) -> Result<u64, DbError> {
+        if let Some(rows) = file.num_records() {
+            return Ok(rows);
+        }
+        let entry = self.entry(id)?;
+        let key = file
+            .key(&entry.location)
+            .map_err(DbError::table(entry.display_name()))?;
+        parquet_row_count(&self.inner().store, &key, Some(file.size_bytes))
+            .await
+            .map_err(DbError::table(entry.display_name()))
+    }
+
+    async fn rewrite(
+        &self,
+        id: TableId,
+        state: &TableState,
+        deletions: &[FileDeletion],
+    ) -> Result<Vec<DataFile>, DbError> {
+        let entry = self.entry(id)?;
+        let name = entry.display_name();
+        let mut writer = self.writer_for(id, state)?;
+        for deletion in deletions.iter().filter(|deletion| !deletion.emptied) {
+            let mut batches = read_file(
+                &self.inner().store,
+                &entry.location,
+                &deletion.file,
+                &state.schema,
+                &state.partition_columns,
+                Some(&deletion.all),
+            )
+            .await
+            .map_err(DbError::table(name.as_str()))?;
+            while let Some(batch) = batches
+                .try_next()
+                .await
+                .map_err(DbError::table(name.as_str()))?
+            {
+                writer
+                    .write(&batch)
+                    .await
+                    .map_err(DbError::table(name.as_str()))?;
+            }
+        }
+        Ok(writer.finish().await.map_err(DbError::table(name))?.files)
+    }
+
+    /// Removes all rows, those that others append before the commit included. Returns how many
+    /// the transaction saw, when known.
+    pub async fn truncate(&mut self, id: TableId) -> Result<Option<u64>, DbError> {
+        let overlay = self.overlay(id).await?;
+        let rows = overlay.state.live_rows();
+        overlay.overwrite(Vec::new(), false, Operation::Truncate);
+        self.changes.did(Operation::Truncate);
+        Ok(rows)
+    }
+
+    /// Replaces all rows by written files. `source_read_target`: they were computed from the
+    /// table itself, so that a concurrent change of it is a conflict.
+    pub async fn overwrite(
+        &mut self,
+        id: TableId,
+        written: Written,
+        source_read_target: bool,
+    ) -> Result<(), DbError> {
+        self.notice_written(id, &written)?;
+        let overlay = self.overlay(id).await?;
+        overlay.overwrite(written.files, source_read_target, Operation::Overwrite);
+        self.changes.did(Operation::Overwrite);
+        Ok(())
+    }
+
+    /// Changes schema, properties or comments. It is applied again to the head when others
+    /// changed the metadata meanwhile.
+    ///
+    /// # Errors
+    /// A change that the format or a property forbids.
+    pub async fn change_metadata(
+        &mut self,
+        id: TableId,
+        change: MetadataChange,
+    ) -> Result<(), DbError> {
+        let operation = match &change {
+            MetadataChange::AddColumn(_) => Operation::Merge,
+            MetadataChange::ReplaceSchema { .. } => Operation::ReplaceTable,
+            _ => Operation::UpdateConfig,
+        };
+        let codec = self.codec(id)?;
+        let name = self.entry(id)?.display_name();
+        let overlay = self.overlay(id).await?;
+        overlay
+            .change_metadata(codec.as_ref(), change, operation)
+            .map_err(DbError::table(name))?;
+        self.changes.did(operation);
+        Ok(())
+    }
+
+    async fn overlay(&mut self, id: TableId) -> Result<&mut Overlay, DbError> {
+        if !self.changes.overlays.contains_key(&id) {
+            let base = self.table(id).await?;
+            self.changes.overlays.insert(id, Overlay::of_base(base));
+        }
+        self.changes.overlays.get_mut(&id).ok_or(DbError::Internal {
+            what: "an overlay vanished",
+        })
+    }
+
+    fn notice_written(&mut self, id: TableId, written: &Written) -> Result<(), DbError> {
+        if written.empty_string_as_null {
+            let name = self.entry(id)?.display_name();
+            self.changes.notice(format!(
+                "empty strings in a partition column of table {name} were stored as NULL"
+            ));
+        }
+        Ok(())
+    }
+}

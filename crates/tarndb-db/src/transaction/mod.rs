@@ -1,0 +1,261 @@
+//! `Transaction`: changes to any number of tables that become visible together or never.
+//!
+//! Invariant: reads see the snapshot with the transaction's own changes and nothing else.
+//! Files are written at once under unique names and are invisible until a record names them;
+//! dropping the transaction is the rollback. A failing call leaves the transaction as it was.
+//! Spec: docs/format/log.md, "Transactions".
+
+mod catalog;
+mod data;
+pub(crate) mod overlay;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tarndb_storage::Path;
+use tarndb_table::codec::TableCodec;
+use tarndb_table::{Deletion, RowSet, TableState};
+use tarndb_txn::{Isolation, Operation};
+use tarndb_types::{DbVersion, TableId, TxnId, TxnRef};
+
+pub use catalog::NewTable;
+pub(crate) use overlay::Overlay;
+
+use crate::catalog::{Catalog, TableEntry};
+use crate::commit;
+use crate::database::Inner;
+use crate::error::DbError;
+use crate::options::TxnOptions;
+use crate::record::Action;
+use crate::snapshot::Snapshot;
+
+/// An open transaction.
+#[derive(Debug)]
+pub struct Transaction {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) id: TxnId,
+    pub(crate) isolation: Isolation,
+    pub(crate) user_metadata: BTreeMap<String, Value>,
+    pub(crate) changes: Changes,
+}
+
+/// All that a transaction did so far; a mark is a copy of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Changes {
+    pub(crate) catalog: Catalog,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) overlays: BTreeMap<TableId, Overlay>,
+    pub(crate) reads: BTreeSet<TableId>,
+    pub(crate) names_read: BTreeSet<(String, String)>,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) notices: Vec<String>,
+}
+
+/// A point to go back to within a transaction.
+#[derive(Clone, Debug)]
+pub struct Mark(Changes);
+
+/// How a transaction ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The version that it made; `None` when there was nothing to commit.
+    pub version: Option<DbVersion>,
+    /// The transaction.
+    pub txn: TxnRef,
+    /// What the user should be told once.
+    pub notices: Vec<String>,
+    /// Records tried: 1 when nobody was in the way, 0 when there was nothing to commit.
+    pub attempts: u32,
+}
+
+impl Transaction {
+    pub(crate) fn new(snapshot: Snapshot, options: TxnOptions) -> Self {
+        let context = snapshot.database().inner.context();
+        let id = options.id.unwrap_or_else(|| TxnId(context.uuid()));
+        let changes = Changes {
+            catalog: snapshot.catalog().clone(),
+            actions: Vec::new(),
+            overlays: BTreeMap::new(),
+            reads: BTreeSet::new(),
+            names_read: BTreeSet::new(),
+            operations: Vec::new(),
+            notices: Vec::new(),
+        };
+        let (isolation, user_metadata) = (options.isolation, options.user_metadata);
+        Self {
+            snapshot,
+            id,
+            isolation,
+            user_metadata,
+            changes,
+        }
+    }
+
+    /// What to keep to ask for the outcome later.
+    pub fn reference(&self) -> TxnRef {
+        TxnRef {
+            base: self.snapshot.version(),
+            id: self.id,
+        }
+    }
+
+    /// Its isolation level.
+    pub fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// The snapshot it reads, without its own changes.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Whether nothing was changed: the commit then costs nothing.
+    pub fn is_read_only(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Schemas and tables, own changes included.
+    pub fn catalog(&self) -> &Catalog {
+        &self.changes.catalog
+    }
+
+    /// A table's catalog entry, own changes included.
+    ///
+    /// # Errors
+    /// [`DbError::TableNotFound`].
+    pub fn entry(&self, id: TableId) -> Result<&Arc<TableEntry>, DbError> {
+        let not_found = || DbError::TableNotFound {
+            name: self.any_name(id),
+        };
+        self.changes.catalog.table(id).ok_or_else(not_found)
+    }
+
+    /// The folder of a table's files.
+    ///
+    /// # Errors
+    /// [`DbError::TableNotFound`].
+    pub fn location(&self, id: TableId) -> Result<Path, DbError> {
+        Ok(self.entry(id)?.location.clone())
+    }
+
+    /// The state of a table, own changes included: files with rows deleted here have
+    /// [`Deletion::Loaded`].
+    ///
+    /// # Cost
+    /// As [`Snapshot::table`].
+    pub async fn table(&self, id: TableId) -> Result<Arc<TableState>, DbError> {
+        let entry = self.entry(id)?;
+        match self.changes.overlays.get(&id) {
+            Some(overlay) => Ok(Arc::clone(&overlay.state)),
+            None => self.inner().table_state(self.base_entry(entry)).await,
+        }
+    }
+
+    /// The rows that a file's deletion deletes; cached.
+    ///
+    /// # Cost
+    /// At most 1 ranged GET.
+    pub async fn deleted_rows(
+        &self,
+        id: TableId,
+        deletion: &Deletion,
+    ) -> Result<Arc<RowSet>, DbError> {
+        let entry = self.entry(id)?;
+        self.inner().deleted_rows(entry, deletion).await
+    }
+
+    /// Remembers that a table was read; judged at commit when serializable.
+    pub fn note_read(&mut self, id: TableId) {
+        self.changes.reads.insert(id);
+    }
+
+    /// Remembers that a name was resolved, found or not; judged at commit when serializable.
+    pub fn note_name_read(&mut self, schema: &str, table: &str) {
+        self.changes
+            .names_read
+            .insert((schema.to_owned(), table.to_owned()));
+    }
+
+    /// What the user should be told about the changes so far.
+    pub fn notices(&self) -> Vec<String> {
+        self.changes.notices.clone()
+    }
+
+    /// The present point, for [`Self::rewind`].
+    pub fn mark(&self) -> Mark {
+        Mark(self.changes.clone())
+    }
+
+    /// Forgets all changes after the mark. What was read stays noted.
+    pub fn rewind(&mut self, mark: Mark) {
+        let reads = std::mem::take(&mut self.changes.reads);
+        let names_read = std::mem::take(&mut self.changes.names_read);
+        self.changes = mark.0;
+        self.changes.reads.extend(reads);
+        self.changes.names_read.extend(names_read);
+    }
+
+    /// Commits.
+    ///
+    /// # Errors
+    /// [`DbError::Conflict`] when another transaction was first; [`DbError::Pending`] when the
+    /// store stopped answering and the outcome is open; otherwise nothing was committed.
+    ///
+    /// # Cancel safety
+    /// A dropped call may or may not have committed; ask by [`Self::reference`].
+    ///
+    /// # Cost
+    /// Nothing when nothing changed. Else 1 PUT on a warm handle that nobody is in the way of;
+    /// 1 more for vectors too large to be inline, 1 for each entry that must be staged.
+    pub async fn commit(self) -> Result<Committed, DbError> {
+        commit::commit(self).await
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.snapshot.database().inner
+    }
+
+    pub(crate) fn codec(&self, id: TableId) -> Result<Arc<dyn TableCodec>, DbError> {
+        let entry = self.entry(id)?;
+        Ok(Arc::clone(
+            self.inner().codec(&entry.format, &entry.display_name())?,
+        ))
+    }
+
+    /// The entry at the snapshot, which knows where the table's versions are.
+    fn base_entry<'a>(&'a self, own: &'a Arc<TableEntry>) -> &'a Arc<TableEntry> {
+        self.snapshot.catalog().table(own.id).unwrap_or(own)
+    }
+
+    fn any_name(&self, id: TableId) -> String {
+        let known = self.snapshot.catalog().table_or_dropped(id);
+        known.map_or_else(|| id.to_string(), |entry| entry.display_name())
+    }
+}
+
+impl Changes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.actions.is_empty() && self.overlays.values().all(Overlay::is_unchanged)
+    }
+
+    /// Tables whose entry the commit has to write, in the order of their ids.
+    pub(crate) fn changed_tables(&self) -> impl Iterator<Item = (TableId, &Overlay)> {
+        self.overlays
+            .iter()
+            .filter(|(id, overlay)| !overlay.is_unchanged() && self.catalog.table(**id).is_some())
+            .map(|(id, overlay)| (*id, overlay))
+    }
+
+    pub(crate) fn did(&mut self, operation: Operation) {
+        if !self.operations.contains(&operation) {
+            self.operations.push(operation);
+        }
+    }
+
+    pub(crate) fn notice(&mut self, text: String) {
+        if !self.notices.contains(&text) {
+            self.notices.push(text);
+        }
+    }
+}

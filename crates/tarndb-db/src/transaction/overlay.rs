@@ -1,0 +1,338 @@
+//! `Overlay`: what an open transaction did to one table, on top of the state that it read.
+//!
+//! Invariant: `state` always equals `base` with all recorded changes applied; every change is
+//! kept relative to the base, so that it can be judged and encoded against any later head.
+//! A file is in at most one of `adds`, `deletions` and `removes`.
+//! It does no IO.
+//! Spec: docs/format/log.md, "Transactions".
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tarndb_table::codec::{Commit, CommitStamp, MetadataChange, TableCodec, TableDefinition};
+use tarndb_table::{DataFile, Deletion, RowSet, TableError, TableState};
+use tarndb_txn::Operation;
+use tarndb_types::{DatabaseId, DbVersion, TableVersion, TimestampMs, TxnId, Uuid};
+
+/// The engine that table commits name.
+pub(crate) const ENGINE: &str = concat!("TarnDB/", env!("CARGO_PKG_VERSION"));
+
+/// Own changes of one table.
+#[derive(Clone, Debug)]
+pub(crate) struct Overlay {
+    /// The state at the transaction's snapshot; `None` when the table was created here.
+    pub(crate) base: Option<Arc<TableState>>,
+    /// The definition when it was created here, own metadata changes included.
+    pub(crate) create: Option<TableDefinition>,
+    /// What the transaction sees.
+    pub(crate) state: Arc<TableState>,
+    /// Own new files, without their deletions.
+    pub(crate) adds: BTreeMap<String, Arc<DataFile>>,
+    /// Rows deleted again in own new files.
+    pub(crate) own_deletions: BTreeMap<String, Arc<RowSet>>,
+    /// Rows newly deleted in files of the base.
+    pub(crate) deletions: BTreeMap<String, Arc<RowSet>>,
+    /// Files of the base that were rewritten (copy-on-write).
+    pub(crate) removes: BTreeMap<String, Arc<DataFile>>,
+    /// All data of the base is replaced; whether the source read the table.
+    pub(crate) overwrite: Option<bool>,
+    /// Metadata changes in order.
+    pub(crate) metadata: Vec<MetadataChange>,
+    /// What was done, in order, without repetition.
+    pub(crate) operations: Vec<Operation>,
+}
+
+/// Rows to delete in one file, looked up and checked.
+#[derive(Clone, Debug)]
+pub(crate) struct FileDeletion {
+    pub(crate) file: Arc<DataFile>,
+    /// Newly deleted rows.
+    pub(crate) rows: RowSet,
+    /// All deleted rows, the new ones included.
+    pub(crate) all: Arc<RowSet>,
+    /// Whether no row is left.
+    pub(crate) emptied: bool,
+}
+
+impl Overlay {
+    /// No change yet.
+    pub(crate) fn of_base(base: Arc<TableState>) -> Self {
+        Self {
+            state: Arc::clone(&base),
+            base: Some(base),
+            create: None,
+            adds: BTreeMap::new(),
+            own_deletions: BTreeMap::new(),
+            deletions: BTreeMap::new(),
+            removes: BTreeMap::new(),
+            overwrite: None,
+            metadata: Vec::new(),
+            operations: Vec::new(),
+        }
+    }
+
+    /// A table created here.
+    pub(crate) fn created(
+        codec: &dyn TableCodec,
+        definition: TableDefinition,
+    ) -> Result<Self, TableError> {
+        let state = Arc::new(created_state(codec, &definition)?);
+        let mut overlay = Self::of_base(state);
+        overlay.base = None;
+        overlay.create = Some(definition);
+        overlay.did(Operation::CreateTable);
+        Ok(overlay)
+    }
+
+    /// Whether there is nothing to commit for this table.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.create.is_none()
+            && self.adds.is_empty()
+            && self.deletions.is_empty()
+            && self.removes.is_empty()
+            && self.overwrite.is_none()
+            && self.metadata.is_empty()
+    }
+
+    pub(crate) fn did(&mut self, operation: Operation) {
+        if self.operations.last() != Some(&operation) {
+            self.operations.push(operation);
+        }
+    }
+
+    /// The one name under which the change goes: an overwrite or creation counts before what
+    /// it consists of; else the first that changed data.
+    pub(crate) fn operation(&self) -> Operation {
+        let strongest = [
+            Operation::ReplaceTable,
+            Operation::CreateTableAsSelect,
+            Operation::CreateTable,
+            Operation::Restore,
+            Operation::Overwrite,
+            Operation::Truncate,
+            Operation::Upsert,
+            Operation::Update,
+            Operation::Delete,
+            Operation::Append,
+        ];
+        let done = |wanted: &&Operation| self.operations.contains(*wanted);
+        let first = self.operations.first().copied();
+        strongest
+            .iter()
+            .find(done)
+            .copied()
+            .or(first)
+            .unwrap_or(Operation::Append)
+    }
+
+    pub(crate) fn add_files(&mut self, files: Vec<DataFile>, operation: Operation) {
+        if files.is_empty() {
+            return;
+        }
+        let state = Arc::make_mut(&mut self.state);
+        for file in files {
+            let file = Arc::new(file);
+            state.files.insert(file.path.clone(), Arc::clone(&file));
+            self.adds.insert(file.path.clone(), file);
+        }
+        self.did(operation);
+    }
+
+    /// Deletes rows by vectors.
+    pub(crate) fn delete_rows(&mut self, deletions: Vec<FileDeletion>, operation: Operation) {
+        let state = Arc::make_mut(&mut self.state);
+        for deletion in deletions {
+            let path = deletion.file.path.clone();
+            if deletion.emptied {
+                state.files.remove(&path);
+            } else {
+                let mut file = DataFile::clone(&deletion.file);
+                file.deletion = Deletion::Loaded(Arc::clone(&deletion.all));
+                state.files.insert(path.clone(), Arc::new(file));
+            }
+            if !self.adds.contains_key(&path) {
+                let rows = self.deletions.entry(path).or_default();
+                *Arc::make_mut(rows) |= deletion.rows;
+            } else if deletion.emptied {
+                self.adds.remove(&path);
+                self.own_deletions.remove(&path);
+            } else {
+                self.own_deletions.insert(path, deletion.all);
+            }
+        }
+        self.did(operation);
+    }
+
+    /// Replaces files by rewritten ones (copy-on-write).
+    pub(crate) fn rewrite_files(
+        &mut self,
+        old: &[Arc<DataFile>],
+        new: Vec<DataFile>,
+        operation: Operation,
+    ) {
+        let state = Arc::make_mut(&mut self.state);
+        for file in old {
+            state.files.remove(&file.path);
+            self.own_deletions.remove(&file.path);
+            let own = self.adds.remove(&file.path).is_some();
+            let base = self
+                .base
+                .as_ref()
+                .and_then(|base| base.files.get(&file.path));
+            if let Some(base) = base.filter(|_| !own) {
+                // The whole file goes, and with it what was deleted in it before.
+                self.deletions.remove(&file.path);
+                self.removes.insert(file.path.clone(), Arc::clone(base));
+            }
+        }
+        self.add_files(new, operation);
+        self.did(operation);
+    }
+
+    /// Replaces all data; what that removes is decided at commit.
+    pub(crate) fn overwrite(
+        &mut self,
+        files: Vec<DataFile>,
+        source_read_target: bool,
+        operation: Operation,
+    ) {
+        let had_data = self
+            .base
+            .as_ref()
+            .is_some_and(|base| !base.files.is_empty());
+        let replaces = had_data || (self.base.is_some() && !files.is_empty());
+        self.adds.clear();
+        self.own_deletions.clear();
+        self.deletions.clear();
+        self.removes.clear();
+        Arc::make_mut(&mut self.state).files = imbl::OrdMap::new();
+        if replaces {
+            self.overwrite = Some(source_read_target || self.overwrite == Some(true));
+            self.did(operation);
+        }
+        self.add_files(files, operation);
+    }
+
+    /// Records a metadata change, after checking it against the base.
+    pub(crate) fn change_metadata(
+        &mut self,
+        codec: &dyn TableCodec,
+        change: MetadataChange,
+        operation: Operation,
+    ) -> Result<(), TableError> {
+        let fresh = match (&self.base, &self.create) {
+            (Some(base), _) => {
+                let mut changes = self.metadata.clone();
+                changes.push(change);
+                let fresh = changed_state(codec, base, &changes)?;
+                self.metadata = changes;
+                fresh
+            }
+            (None, Some(definition)) => {
+                let mut definition = definition.clone();
+                change_definition(&mut definition, change);
+                let fresh = created_state(codec, &definition)?;
+                self.create = Some(definition);
+                fresh
+            }
+            (None, None) => {
+                return Err(TableError::Internal {
+                    context: "a table with neither base nor creation",
+                });
+            }
+        };
+        let state = Arc::make_mut(&mut self.state);
+        state.schema = fresh.schema;
+        state.partition_columns = fresh.partition_columns;
+        state.properties = fresh.properties;
+        state.description = fresh.description;
+        state.format = fresh.format;
+        self.did(operation);
+        Ok(())
+    }
+}
+
+/// Metadata changes of a table that does not exist yet become part of its definition.
+fn change_definition(definition: &mut TableDefinition, change: MetadataChange) {
+    match change {
+        MetadataChange::AddColumn(field) => definition.schema.fields.push(field),
+        MetadataChange::SetProperty { key, value } => {
+            definition.properties.insert(key, value);
+        }
+        MetadataChange::UnsetProperty { key } => {
+            definition.properties.remove(&key);
+        }
+        MetadataChange::SetComment { column: None, text } => definition.description = text,
+        MetadataChange::SetComment {
+            column: Some(column),
+            text,
+        } => {
+            let position = definition.schema.field(&column).map(|(at, _)| at);
+            let field = position.and_then(|at| definition.schema.fields.get_mut(at));
+            if let Some(field) = field {
+                match text {
+                    Some(text) => field.metadata.insert("comment".to_owned(), text.into()),
+                    None => field.metadata.remove("comment"),
+                };
+            }
+        }
+        MetadataChange::ReplaceSchema {
+            schema,
+            partition_columns,
+        } => {
+            definition.schema = schema;
+            definition.partition_columns = partition_columns;
+        }
+    }
+}
+
+fn created_state(
+    codec: &dyn TableCodec,
+    definition: &TableDefinition,
+) -> Result<TableState, TableError> {
+    let commit = preview(None, Some(definition), &[]);
+    codec.apply(None, &codec.encode(&commit)?)
+}
+
+fn changed_state(
+    codec: &dyn TableCodec,
+    base: &TableState,
+    changes: &[MetadataChange],
+) -> Result<TableState, TableError> {
+    let commit = preview(Some(base), None, changes);
+    codec.apply(Some(base), &codec.encode(&commit)?)
+}
+
+/// A commit that is never written: it shows what the codec makes of a definition or a change.
+fn preview<'a>(
+    head: Option<&'a TableState>,
+    create: Option<&'a TableDefinition>,
+    metadata: &'a [MetadataChange],
+) -> Commit<'a> {
+    let version = head.map_or(TableVersion::ZERO, |head| head.version.next());
+    let timestamp = head
+        .and_then(|head| head.in_commit_timestamp)
+        .map_or(0, |last| last + 1);
+    Commit {
+        head,
+        create,
+        operation: Operation::UpdateConfig.name(),
+        parameters: BTreeMap::new(),
+        metrics: BTreeMap::new(),
+        adds: &[],
+        updates: &[],
+        removes: &[],
+        metadata,
+        data_change: true,
+        stamp: CommitStamp {
+            txn: TxnId(Uuid::nil()),
+            timestamp: TimestampMs(timestamp),
+            version,
+            read_version: head.map(|head| head.version),
+            database: DatabaseId(Uuid::nil()),
+            db_version: DbVersion::ZERO,
+            engine: ENGINE,
+            isolation: "SnapshotIsolation",
+        },
+    }
+}
