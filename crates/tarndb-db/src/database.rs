@@ -61,7 +61,7 @@ impl Database {
     /// The probe, 1 PUT and 1 LIST.
     pub async fn create(store: Store, options: DbOptions) -> Result<Self, DbError> {
         let log = LogDir::new(store.clone(), layout::log_dir());
-        if log.read(0).await.map_err(DbError::Log)?.is_some() {
+        if log.read(0).await.map_err(DbError::log)?.is_some() {
             return Err(DbError::DatabaseExists {
                 url: store.url().to_owned(),
             });
@@ -84,7 +84,7 @@ impl Database {
             .append(0, bytes, &is_ours, options.commit_deadline)
             .await;
         tracing::debug!(target: "tarndb::step", version = 0, "record.end");
-        match appended.map_err(DbError::Log)? {
+        match appended.map_err(DbError::log)? {
             Appended::Ours => {}
             Appended::Theirs(_) => {
                 return Err(DbError::DatabaseExists {
@@ -253,7 +253,7 @@ impl Inner {
         loop {
             let known = self.head.catalog().version();
             let next = known.next();
-            let Some(bytes) = self.log.read(next.0).await.map_err(DbError::Log)? else {
+            let Some(bytes) = self.log.read(next.0).await.map_err(DbError::log)? else {
                 self.head.confirm(known);
                 return Ok(());
             };

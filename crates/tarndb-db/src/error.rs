@@ -277,11 +277,11 @@ pub enum DbError {
         table: String,
         /// What is wrong.
         #[source]
-        source: TableError,
+        source: Box<TableError>,
     },
     /// An error of the log.
     #[error("the database log could not be read or written")]
-    Log(#[source] LogError),
+    Log(#[source] Box<LogError>),
     /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -346,10 +346,17 @@ impl DbError {
         self.kind() == ErrorKind::ConflictRetryable
     }
 
+    pub(crate) fn log(source: LogError) -> Self {
+        Self::Log(Box::new(source))
+    }
+
     /// A table's error with the table's name.
     pub(crate) fn table(table: impl Into<String>) -> impl FnOnce(TableError) -> Self {
         let table = table.into();
-        move |source| Self::Table { table, source }
+        move |source| Self::Table {
+            table,
+            source: Box::new(source),
+        }
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn record_missing(log: &LogDir, missing: DbVersion) -> DbError {
 pub(crate) fn log_error(log: &LogDir, error: LogError) -> DbError {
     match error {
         LogError::Missing { version, .. } => record_missing(log, DbVersion(version)),
-        other => DbError::Log(other),
+        other => DbError::log(other),
     }
 }
 
@@ -81,7 +81,7 @@ pub(crate) async fn load_latest(store: &Store, log: &LogDir) -> Result<Opened, D
             checkpoint::read(store, version),
             log.list_after(Some(version.0))
         );
-        let listed = listed.map_err(DbError::Log)?;
+        let listed = listed.map_err(DbError::log)?;
         if let Some(base) = usable(base)? {
             return finish(store, log, Some(base), listed).await;
         }
@@ -91,7 +91,7 @@ pub(crate) async fn load_latest(store: &Store, log: &LogDir) -> Result<Opened, D
         );
     }
     let (listed, checkpoints) = tokio::join!(log.list_after(None), checkpoint::list(store));
-    let (listed, checkpoints) = (listed.map_err(DbError::Log)?, checkpoints?);
+    let (listed, checkpoints) = (listed.map_err(DbError::log)?, checkpoints?);
     let base = newest_usable(store, &checkpoints).await?;
     finish(store, log, base, listed).await
 }
@@ -119,7 +119,7 @@ pub(crate) async fn load_at(
                 newest,
             });
         }
-        other => other.map_err(DbError::Log)?,
+        other => other.map_err(DbError::log)?,
     };
     replay(log, base, tail)
 }
@@ -188,7 +188,7 @@ async fn finish(
             let tail = tail.await.map_err(|error| log_error(log, error))?;
             replay(log, Some(newer), tail)
         }
-        Err(other) => Err(DbError::Log(other)),
+        Err(other) => Err(DbError::log(other)),
     }
 }
 

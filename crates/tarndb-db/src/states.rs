@@ -94,7 +94,7 @@ impl Inner {
         if let Some(record) = cached {
             return Ok(record);
         }
-        let bytes = self.log.read(version.0).await.map_err(DbError::Log)?;
+        let bytes = self.log.read(version.0).await.map_err(DbError::log)?;
         let bytes = bytes.ok_or_else(|| open::record_missing(&self.log, version))?;
         let record = Arc::new(open::decode_record(&self.log, version, &bytes)?);
         self.caches.put_record(Arc::clone(&record));

@@ -40,7 +40,7 @@ pub(super) async fn check_log(
         .log
         .list_after(None)
         .await
-        .map_err(DbError::Log)?
+        .map_err(DbError::log)?
         .into_iter()
         .collect();
     let mut checkpoints = load_checkpoints(inner, report).await?;
@@ -50,7 +50,7 @@ pub(super) async fn check_log(
     let mut replayed = Replayed::default();
     let mut catalog: Option<Catalog> = None;
     for version in 0..=newest {
-        if version % 64 == 0 {
+        if version.is_multiple_of(64) {
             let stage = "records".to_owned();
             progress(Progress {
                 stage,
@@ -188,7 +188,7 @@ async fn read_record(
     report: &mut CheckReport,
 ) -> Result<Option<Record>, DbError> {
     // Read anew: what is in memory says nothing about what is stored.
-    let bytes = inner.log.read(version.0).await.map_err(DbError::Log)?;
+    let bytes = inner.log.read(version.0).await.map_err(DbError::log)?;
     let Some(bytes) = bytes else {
         return Ok(None);
     };

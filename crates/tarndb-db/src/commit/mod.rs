@@ -143,7 +143,7 @@ async fn put(inner: &Inner, txn: &Transaction, encoded: &Encoded) -> Result<bool
         Err(LogError::Pending { .. }) => Err(DbError::Pending {
             txn: txn.reference(),
         }),
-        Err(other) => Err(DbError::Log(other)),
+        Err(other) => Err(DbError::log(other)),
     }
 }
 

@@ -219,7 +219,7 @@ async fn note_commit(inner: &Inner, version: DbVersion) {
     let mut state = inner.publisher.lock();
     state.committed_any = true;
     state.own.extend(entries);
-    if interval > 0 && version.0 % interval == 0 {
+    if interval > 0 && version.0.is_multiple_of(interval) {
         state.catalog_checkpoint_due = true;
     }
 }

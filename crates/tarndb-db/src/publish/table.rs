@@ -133,7 +133,7 @@ fn diverged(inner: &Inner, table: &TableEntry, found: Divergence) {
 
 fn note_checkpoint_due(inner: &Inner, table: &TableEntry, version: TableVersion) {
     let interval = inner.options.table_checkpoint_interval;
-    if interval > 0 && version.0 > 0 && version.0 % interval == 0 {
+    if interval > 0 && version.0 > 0 && version.0.is_multiple_of(interval) {
         inner
             .publisher
             .lock()
