@@ -236,6 +236,7 @@ proptest! {
         let schema = Schema::new(vec![Field::new("C", data_type, nullable)]);
         let arrow = schema.to_arrow();
         prop_assert_eq!(&Schema::from_arrow(&arrow).unwrap(), &schema);
-        prop_assert!(!format!("{arrow:?}").contains("View"));
+        let text = format!("{arrow:?}");
+        prop_assert!(!text.contains("View"));
     }
 }

@@ -140,7 +140,10 @@ impl FileLayout {
 
     /// Rows of `piece` to encode before the size of the file is looked at again.
     pub(super) fn rows_at_once(&self, piece: &RecordBatch) -> usize {
-        let chunk = (self.options.target_file_bytes / 8).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+        let row_group = self.options.row_group_bytes as u64 / 4;
+        let chunk = (self.options.target_file_bytes / 8)
+            .min(row_group)
+            .clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
         let chunk = usize::try_from(chunk).unwrap_or(usize::MAX);
         let row_bytes = (slice_bytes(piece) / piece.num_rows().max(1)).max(1);
         (chunk / row_bytes).max(1)

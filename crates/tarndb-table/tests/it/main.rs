@@ -1,0 +1,17 @@
+//! Writing and reading data files over a store in memory.
+//!
+//! Spec: none.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests are tests as well"
+)]
+
+mod damage;
+mod fixture;
+mod foreign;
+mod partitions;
+mod round_trip;
+mod sizes;
