@@ -40,7 +40,7 @@ impl Store {
         loop {
             attempt += 1;
             let outcome = self.put_if_absent(key, second.clone()).await?;
-            let kept = self.get(key).await?.is_some_and(|found| found == first);
+            let kept = self.holds(key, &first).await?;
             match outcome {
                 PutOutcome::AlreadyExists if kept => return Ok(()),
                 PutOutcome::Unknown(_) if kept && attempt < ATTEMPTS => {}
@@ -64,7 +64,7 @@ impl Store {
                 return Ok(());
             }
             // Nobody else knows the name: what is there is our own earlier attempt.
-            if self.get(key).await?.is_some_and(|found| found == *bytes) {
+            if self.holds(key, bytes).await? {
                 return Ok(());
             }
             match outcome {
@@ -75,6 +75,18 @@ impl Store {
                     });
                 }
                 _ => {}
+            }
+        }
+    }
+    /// Whether `key` holds exactly `bytes`; a failed read is tried again.
+    async fn holds(&self, key: &Path, bytes: &Bytes) -> Result<bool, StoreError> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            match self.get(key).await {
+                Ok(found) => return Ok(found.is_some_and(|found| found == *bytes)),
+                Err(error) if attempt >= ATTEMPTS => return Err(error),
+                Err(_) => {}
             }
         }
     }

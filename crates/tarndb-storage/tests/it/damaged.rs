@@ -44,7 +44,8 @@ async fn a_place_where_no_folder_can_be_made_refuses_definitely() {
 async fn a_folder_that_may_not_be_written_says_so() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("_tarndb")).unwrap();
-    let mut mode = std::fs::metadata(folder.path()).unwrap().permissions();
+    let writable = std::fs::metadata(folder.path()).unwrap().permissions();
+    let mut mode = writable.clone();
     mode.set_readonly(true);
     for path in [folder.path().join("_tarndb"), folder.path().to_owned()] {
         std::fs::set_permissions(path, mode.clone()).unwrap();

@@ -11,6 +11,7 @@ use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
+use tarndb_storage::fault::{FaultPlan, FaultStore};
 use tarndb_storage::{Context, Store, StoreError, conformance};
 
 /// How a store fails to honour put-if-absent.
@@ -133,4 +134,25 @@ async fn probe_finds_a_store_without_put_if_absent() {
 #[should_panic(expected = "winners")]
 async fn the_suite_fails_a_store_that_overwrites() {
     conformance::create_has_one_winner(&liar(Lie::Overwrites)).await;
+}
+
+#[tokio::test]
+async fn probe_passes_a_good_store_that_loses_answers() {
+    for seed in 0..50 {
+        let plan = FaultPlan {
+            seed,
+            error_before: 0.1,
+            lost_answer: 0.1,
+            self_conflict: 0.1,
+            phantom_conflict: 0.1,
+            late_effect: 0.1,
+            ..FaultPlan::default()
+        };
+        let context = Context::seeded(seed);
+        let faults = FaultStore::new(Arc::new(InMemory::new()), plan, context.clone());
+        let store = Store::new(Arc::new(faults), "fault://", context);
+        let result = store.probe(&Path::from("_tarndb")).await;
+        let accused = matches!(result, Err(StoreError::ConditionalPutIgnored { .. }));
+        assert!(!accused, "seed {seed}: {result:?}");
+    }
 }
