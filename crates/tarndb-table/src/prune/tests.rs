@@ -133,6 +133,8 @@ fn timestamp_maxima_may_be_a_millisecond_short() {
     assert!(!matches(&after(1_999), &file));
 }
 
+type Holds = fn(&i64, &i64) -> bool;
+
 proptest! {
     #[test]
     fn no_file_with_a_matching_row_is_left_out(
@@ -141,7 +143,7 @@ proptest! {
     ) {
         let stats = ids(*rows.iter().min().unwrap(), *rows.iter().max().unwrap(), Some(0));
         let file = file(stats, None);
-        let cases: [(Comparison, fn(&i64, &i64) -> bool); 6] = [
+        let cases: [(Comparison, Holds); 6] = [
             (Comparison::Equal, |a, b| a == b),
             (Comparison::NotEqual, |a, b| a != b),
             (Comparison::Less, |a, b| a < b),

@@ -11,6 +11,7 @@
 
 mod damage;
 mod fixture;
+mod fixtures;
 mod foreign;
 mod partitions;
 mod round_trip;

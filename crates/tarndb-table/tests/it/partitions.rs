@@ -45,7 +45,7 @@ async fn rows_go_to_their_partitions_directory() {
         Some("b c"),
     ]);
     let written = table
-        .write(&[input.clone()], WriteOptions::default())
+        .write(std::slice::from_ref(&input), WriteOptions::default())
         .await
         .unwrap();
     assert!(!written.empty_string_as_null);

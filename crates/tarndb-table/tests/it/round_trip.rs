@@ -174,7 +174,7 @@ async fn every_type_comes_back_unchanged() {
     let (fields, rows) = all_types();
     let table = Table::new(fields, &[]);
     let written = table
-        .write(&[rows.clone()], WriteOptions::default())
+        .write(std::slice::from_ref(&rows), WriteOptions::default())
         .await
         .unwrap();
     let [file] = written.files.as_slice() else {
