@@ -25,6 +25,9 @@ from tarndb import Tarn, binary  # noqa: E402
 
 FOUND, USAGE, INVALID, NOT_FOUND, UNSUPPORTED, CORRUPT, DIVERGED = 1, 2, 3, 4, 8, 9, 10
 UNAVAILABLE, EXHAUSTED, READ_ONLY = 11, 14, 15
+# Kinds of findings that `check` was seen to tell, such as `file.missing`.
+KIND = r"\b(?:log|checkpoint|hint|staged|published|table|file|vector|stats)\.[a-z]+\b(?!\.)"
+SEEN = set()
 ROWS = "SELECT count(*), sum(id), count(DISTINCT s) FROM orders"
 
 
@@ -141,7 +144,10 @@ def write(tarn, **more):
 
 
 def check(tarn, *options):
-    return tarn.run("check", *options, ok=None)
+    """A check, whose kinds of findings are noted for the last case."""
+    outcome = tarn.run("check", *options, ok=None)
+    SEEN.update(re.findall(KIND, outcome.stdout + outcome.stderr))
+    return outcome
 
 
 def files(tarn):
@@ -222,6 +228,15 @@ def case_record_states_another_version(make):
     edit(path, r'"version":\d+', '"version":77')
     says(read(tarn), CORRUPT, "77", str(version_of(path)))
     says(check(tarn), (FOUND, CORRUPT), str(version_of(path)))
+
+
+def case_record_contradicts_those_before_it(make):
+    tarn = make(old)
+    path = records(tarn)[5]
+    timestamp = re.search(r'"timestamp":(\d+)', path.read_text()).group(1)
+    path.write_text(path.read_text().replace(timestamp, str(int(timestamp) - 10**9)))
+    says(read(tarn), 0)
+    says(check(tarn), FOUND, str(version_of(path)))
 
 
 def case_path_leaves_the_root(make):
@@ -354,7 +369,7 @@ def case_hint_is_garbage(make):
         (Path(tarn.db) / "_tarndb/_last_checkpoint").write_bytes(content)
         assert tarn.rows(ROWS) == wanted, f"hint {content!r} changed the answer"
         says(write(tarn), 0)
-        says(check(tarn), 0)
+        says(check(tarn), FOUND, "_last_checkpoint")
 
 
 def case_table_checkpoint_lies(make):
@@ -379,6 +394,36 @@ def case_published_commit_was_changed(make):
     commit = sorted((Path(tarn.db) / "main/stock/_delta_log").glob("*.json"))[-1]
     commit.write_text(commit.read_text().replace("INSERT", "insert").replace("WRITE", "write") + "\n")
     says(check(tarn), FOUND, "stock", str(version_of(commit)))
+
+
+def case_published_commit_is_missing(make):
+    tarn = make(young)
+    commit = sorted((Path(tarn.db) / "main/orders/_delta_log").glob("*.json"))[1]
+    commit.unlink()
+    wanted = tarn.rows(ROWS)
+    assert wanted, "the database log does not replace a commit that is gone"
+    says(check(tarn), FOUND, "orders", str(version_of(commit)))
+
+
+def case_staged_entry_is_damaged(make):
+    tarn = make(young)
+    tarn.run("--storage-option", "durability=none", "sql",
+             "CREATE TABLE wide (id BIGINT, k STRING) PARTITIONED BY (k)")
+    record = Path(tarn.db) / f"_tarndb/log/{version_of(records(tarn)[-1]) + 1:020}.json"
+    tarn.run("--storage-option", "durability=none", "sql",
+             "INSERT INTO wide SELECT value, 'a rather long name of a partition ' || value "
+             "FROM generate_series(1, 2500) AS q(value)")
+    assert '"staged"' in record.read_text(), f"an entry of {record.stat().st_size} bytes was not staged"
+    assert tarn.value("SELECT count(*) FROM wide") == "2500"
+    tarn.check()
+    staged = next((Path(tarn.db) / "main/wide/_delta_log/_staged_commits").glob("*.json"))
+    published = Path(tarn.db) / f"main/wide/_delta_log/{1:020}.json"
+    assert staged.read_bytes() == published.read_bytes(), "published bytes are not those of the staged entry"
+    staged.write_bytes(staged.read_bytes()[:-50])
+    assert tarn.value("SELECT count(*) FROM wide") == "2500", "the published version was not used in its place"
+    published.unlink()
+    says(read(tarn, "SELECT count(*) FROM wide"), CORRUPT, "wide", staged.name)
+    says(check(tarn), FOUND, "wide", staged.name)
 
 
 def case_foreign_commit_on_a_managed_table(make):
@@ -458,6 +503,18 @@ def case_number_of_rows_lies(make):
     tarn = make(young)
     edit_everywhere(tarn, "main/stock", r'\\"numRecords\\":3', r'\\"numRecords\\":4')
     says(check(tarn, "--deep"), FOUND, "stock")
+
+
+def case_vector_deletes_rows_that_are_not_there(make):
+    tarn = make(young)
+    edit_everywhere(tarn, "main/orders", r'\\\\"numRecords\\\\":30000', r'\\\\"numRecords\\\\":20000')
+    says(check(tarn), FOUND, "orders")
+
+
+def case_null_count_lies(make):
+    tarn = make(young)
+    edit_everywhere(tarn, "main/stock", r'\\\\"nullCount\\\\":\{\\\\"id\\\\":0', r'\\\\"nullCount\\\\":{\\\\"id\\\\":1')
+    says(check(tarn, "--deep"), FOUND, "stock", "id")
 
 
 def case_statistics_lie(make):
@@ -633,6 +690,15 @@ def case_unknown_reader_feature_of_a_foreign_table(make):
     says(read(tarn, f"SELECT * FROM delta_scan('{path.parent}')"), UNSUPPORTED, "com.example.future")
 
 
+def case_zz_every_kind_of_finding_was_seen(make):
+    source = (Path(__file__).resolve().parent.parent / "crates/tarndb-db/src/check/mod.rs").read_text()
+    known = set(re.findall(r'pub const [A-Z_]+: &str = "([a-z.]+)";', source))
+    if len(make.words):
+        raise Skipped("only some cases were run")
+    assert known, "no kinds were found in the source"
+    assert known <= SEEN, f"kinds of damage that no case made: {sorted(known - SEEN)}"
+
+
 # ---------------------------------------------------------------- the runner
 
 
@@ -646,8 +712,8 @@ def kept(before, tarn):
 class Maker:
     """Copies of healthy databases, each made once."""
 
-    def __init__(self, root):
-        self.root, self.made, self.folder, self.count = root, {}, None, 0
+    def __init__(self, root, words):
+        self.root, self.words, self.made, self.folder, self.count = root, words, {}, None, 0
 
     def begin(self):
         self.count += 1
@@ -669,9 +735,9 @@ def main():
     words = sys.argv[1:]
     root = Path(tempfile.mkdtemp(prefix="tarndb-bad-"))
     os.chmod(root, 0o755)
-    make, passed, failed, skipped = Maker(root), 0, 0, []
+    make, passed, failed, skipped = Maker(root, words), 0, 0, []
     for name, case in list(globals().items()):
-        title = name.removeprefix("case_").replace("_", " ")
+        title = name.removeprefix("case_").removeprefix("zz_").replace("_", " ")
         if not name.startswith("case_") or (words and not any(w in name or w in title for w in words)):
             continue
         make.begin()
