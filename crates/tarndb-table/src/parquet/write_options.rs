@@ -1,7 +1,7 @@
 //! `WriteOptions`: sizes and compression of data files, from a table's properties.
 //!
 //! Invariant: a key that is set but unusable is an error, never a silent default.
-//! Spec: docs/sql/create-table.md, "WITH".
+//! Spec: docs/format/delta.md, "Data files".
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! into NULL, wraps around or loses a whole number's fraction. Rounding happens only where SQL
 //! assignment rounds: to fewer fraction digits of a decimal, to a float.
 //! Does not: match columns by name (the caller did) or evaluate SQL casts.
-//! Spec: Delta PROTOCOL, "Column Invariants" (NOT NULL); docs/types.md.
+//! Spec: Delta PROTOCOL, "Column Invariants" (NOT NULL); docs/format/delta.md, "Types".
 
 mod leaf;
 

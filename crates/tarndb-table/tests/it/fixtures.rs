@@ -67,6 +67,7 @@ async fn read_all(store: &Store, root: &FsPath, path: &FsPath) -> Result<usize, 
 }
 
 #[tokio::test]
+#[expect(clippy::print_stdout, reason = "a skipped test must be seen")]
 async fn data_files_of_many_writers_are_readable() {
     let root = FsPath::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/delta");
     let Ok(root) = root.canonicalize() else {

@@ -1,7 +1,7 @@
 //! Casts between primitive types, checked value by value.
 //!
 //! Invariant: a valid input value gives a valid output value or an error with that value.
-//! Spec: docs/types.md.
+//! Spec: docs/format/delta.md, "Types".
 
 use ::arrow::compute::kernels::cmp::distinct;
 use ::arrow::compute::{CastOptions, can_cast_types, cast_with_options};
