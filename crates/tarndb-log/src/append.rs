@@ -30,10 +30,19 @@ pub enum Appended {
 /// What one attempt came to.
 enum Attempt {
     Done(Appended),
-    /// Definitely not stored by this attempt.
+    /// Definitely not stored, now or later.
     Refused(StoreError),
-    /// Nobody can tell; perhaps stored, perhaps later.
-    Open(Option<StoreError>),
+    /// Nobody can tell yet.
+    Open,
+}
+
+/// What the attempts so far leave open.
+#[derive(Default)]
+struct Doubt {
+    /// An attempt may have taken effect, or may yet take effect.
+    open: bool,
+    /// The store's last error.
+    last: Option<StoreError>,
 }
 
 impl LogDir {
@@ -54,23 +63,17 @@ impl LogDir {
         let context = self.store().context();
         let start = context.monotonic();
         let mut pause = PAUSE_FIRST;
-        // Whether an earlier attempt may have taken effect, or yet take effect.
-        let mut open = false;
-        let mut last = None;
+        let mut doubt = Doubt::default();
         loop {
             let waited = context.monotonic().saturating_sub(start);
             let left = deadline.saturating_sub(waited);
-            let attempt = Box::pin(self.attempt(version, &bytes, is_ours, open));
+            let attempt = Box::pin(self.attempt(version, &bytes, is_ours, &mut doubt));
             match bounded(context, left, attempt).await {
                 Some(Attempt::Done(appended)) => return Ok(appended),
                 Some(Attempt::Refused(source)) => {
                     return Err(LogError::NotStored { version, source });
                 }
-                Some(Attempt::Open(error)) => {
-                    open = true;
-                    last = error.or(last);
-                }
-                None => {}
+                Some(Attempt::Open) | None => {}
             }
             let waited = context.monotonic().saturating_sub(start);
             let left = deadline.saturating_sub(waited);
@@ -78,7 +81,7 @@ impl LogDir {
                 return Err(LogError::Pending {
                     version,
                     waited,
-                    source: last,
+                    source: doubt.last,
                 });
             }
             context.sleep(context.jittered(pause).min(left)).await;
@@ -91,30 +94,30 @@ impl LogDir {
         version: u64,
         bytes: &Bytes,
         is_ours: &(dyn Fn(&[u8]) -> bool + Send + Sync),
-        open: bool,
+        doubt: &mut Doubt,
     ) -> Attempt {
-        let error = match self
+        match self
             .store()
             .put_if_absent(&self.key(version), bytes.clone())
             .await
         {
             Ok(PutOutcome::Created) => return Attempt::Done(Appended::Ours),
-            Ok(PutOutcome::AlreadyExists) => None,
-            Ok(PutOutcome::Unknown(error)) => Some(error),
+            Ok(PutOutcome::AlreadyExists) => {}
+            Ok(PutOutcome::Unknown(error)) => doubt.last = Some(error),
             // A refusal speaks for this attempt, not for those before it.
-            Err(error) if open => Some(error),
+            Err(error) if doubt.open => doubt.last = Some(error),
             Err(error) => return Attempt::Refused(error),
-        };
-        tracing::debug!(
-            version,
-            error = error.as_ref().map(tracing::field::display),
-            "read back"
-        );
+        }
+        doubt.open = true;
+        tracing::debug!(version, error = ?doubt.last, "not created: read back");
         match self.store().get(&self.key(version)).await {
             Ok(Some(found)) if is_ours(&found) => Attempt::Done(Appended::Ours),
             Ok(Some(found)) => Attempt::Done(Appended::Theirs(found)),
-            Ok(None) => Attempt::Open(error),
-            Err(read) => Attempt::Open(error.or(Some(read))),
+            Ok(None) => Attempt::Open,
+            Err(error) => {
+                doubt.last.get_or_insert(error);
+                Attempt::Open
+            }
         }
     }
 }

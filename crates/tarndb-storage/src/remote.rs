@@ -9,6 +9,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -27,6 +28,10 @@ use crate::error::StoreError;
 use crate::location::Cloud;
 use crate::options::{StoreOptions, invalid};
 
+/// How long an unconditional request is repeated: long enough to sit out throttling, short
+/// enough that a store which is not there is reported while the user still waits.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Builds the client of a bucket; makes no request.
 ///
 /// # Errors
@@ -41,12 +46,16 @@ pub(crate) fn build(
         max_retries: 0,
         ..RetryConfig::default()
     };
+    let patient = RetryConfig {
+        retry_timeout: RETRY_TIMEOUT,
+        ..RetryConfig::default()
+    };
     let client = |retry: RetryConfig| match cloud {
         Cloud::S3 => s3(bucket, options, retry),
         Cloud::Gcs => gcs(bucket, options, retry),
         Cloud::Azure => azure(bucket, host, options, retry),
     };
-    let (once, patient) = (client(never)?, client(RetryConfig::default())?);
+    let (once, patient) = (client(never)?, client(patient)?);
     Ok(Arc::new(SplitRetry { once, patient }))
 }
 
