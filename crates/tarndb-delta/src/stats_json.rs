@@ -157,13 +157,16 @@ fn parse_timestamp(text: &str) -> Option<Scalar> {
     Some(Scalar::TimestampMicros(micros))
 }
 
+/// The JSON of one cell of a column's statistics.
+type CellJson<'a> = dyn Fn(&ColumnStats, &DataType) -> Option<String> + 'a;
+
 /// The JSON text of statistics; the same text for equal statistics.
 pub(crate) fn write(statistics: &Statistics, schema: &Schema) -> String {
     let mut text = String::from("{");
     if let Some(rows) = statistics.num_records {
         let _ = write!(text, "\"numRecords\":{rows},");
     }
-    let parts: [(&str, &dyn Fn(&ColumnStats, &DataType) -> Option<String>); 3] = [
+    let parts: [(&str, &CellJson<'_>); 3] = [
         ("minValues", &|column, data_type| {
             scalar_json(column.min.as_ref()?, data_type, false)
         }),
@@ -186,7 +189,7 @@ fn object_json(
     statistics: &Statistics,
     fields: &[Field],
     path: &mut Vec<String>,
-    cell: &dyn Fn(&ColumnStats, &DataType) -> Option<String>,
+    cell: &CellJson<'_>,
 ) -> Option<String> {
     let mut members = Vec::new();
     for field in fields {

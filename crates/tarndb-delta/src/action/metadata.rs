@@ -44,7 +44,8 @@ pub struct Metadata {
     /// File format.
     #[serde(default, deserialize_with = "null_default")]
     pub format: Format,
-    /// The schema as JSON text.
+    /// The schema as JSON text; empty in the first commit of some writers.
+    #[serde(default, deserialize_with = "null_default")]
     pub schema_string: String,
     /// Display names of the partition columns.
     #[serde(default, deserialize_with = "null_default")]

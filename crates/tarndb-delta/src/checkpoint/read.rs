@@ -164,8 +164,9 @@ fn protocols(group: &Group, rows: usize, into: &mut Vec<Action>) -> Result<(), A
         group.texts("writerFeatures")?,
     );
     for row in 0..rows {
-        let (Some(min_reader_version), Some(min_writer_version)) =
-            (reader.get(row), writer.get(row))
+        let versions = (reader.get(row), writer.get(row));
+        let (true, (Some(min_reader_version), Some(min_writer_version))) =
+            (group.is_set(row), versions)
         else {
             continue;
         };
@@ -202,7 +203,9 @@ fn metadata(group: &Group, rows: usize, into: &mut Vec<Action>) -> Result<(), Ar
     let format = group.group("format");
     let (provider, options) = (format.text("provider")?, format.texts("options")?);
     for row in 0..rows {
-        let (Some(id), Some(schema_string)) = (id.get(row), schema.get(row)) else {
+        let (true, Some(id), Some(schema_string)) =
+            (group.is_set(row), id.get(row), schema.get(row))
+        else {
             continue;
         };
         into.push(Action::Metadata(Box::new(Metadata {
@@ -273,7 +276,7 @@ fn adds(group: &Group, rows: usize, into: &mut Vec<Action>) -> Result<(), ArrowE
     let provider = group.text("clusteringProvider")?;
     let vectors = Vectors::of(group)?;
     for row in 0..rows {
-        let Some(path) = path.get(row) else {
+        let Some(path) = path.get(row).filter(|_| group.is_set(row)) else {
             continue;
         };
         into.push(Action::Add(Box::new(Add {
@@ -309,7 +312,7 @@ fn removes(group: &Group, rows: usize, into: &mut Vec<Action>) -> Result<(), Arr
     );
     let vectors = Vectors::of(group)?;
     for row in 0..rows {
-        let Some(path) = path.get(row) else {
+        let Some(path) = path.get(row).filter(|_| group.is_set(row)) else {
             continue;
         };
         into.push(Action::Remove(Box::new(Remove {
@@ -353,21 +356,23 @@ fn others(
         sidecar.long("modificationTime")?,
     );
     for row in 0..rows {
-        if let (Some(app_id), Some(version)) = (app.get(row), version.get(row)) {
+        if let (true, Some(app_id), Some(version)) =
+            (txn.is_set(row), app.get(row), version.get(row))
+        {
             into.push(Action::Txn(AppTxn {
                 app_id,
                 version,
                 last_updated: updated.get(row),
             }));
         }
-        if let Some(domain) = name.get(row) {
+        if let Some(domain) = name.get(row).filter(|_| domain.is_set(row)) {
             into.push(Action::Domain(DomainMetadata {
                 domain,
                 configuration: configuration.get(row).unwrap_or_default(),
                 removed: removed.get(row).unwrap_or(false),
             }));
         }
-        if let Some(path) = path.get(row) {
+        if let Some(path) = path.get(row).filter(|_| sidecar.is_set(row)) {
             into.push(Action::Sidecar(Sidecar {
                 path,
                 size_in_bytes: size.get(row).unwrap_or(0),

@@ -50,7 +50,7 @@ async fn small_vectors_are_inline_and_large_ones_share_a_file() {
 #[tokio::test]
 async fn each_damage_of_a_vector_file_is_refused() {
     let (store, location) = table();
-    let rows: Vec<Arc<RowSet>> = vec![Arc::new((0..100).collect()); 2];
+    let rows: Vec<Arc<RowSet>> = (0..2).map(|_| Arc::new((0..100).collect())).collect();
     let descriptors = store_vectors(&store, &location, &rows, 0).await.unwrap();
     let key = store.list_after(&location, None).await.unwrap()[0]
         .key

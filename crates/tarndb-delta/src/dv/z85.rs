@@ -1,6 +1,8 @@
 //! Z85: 4 bytes as 5 printable characters.
 //!
 //! Invariant: `decode(encode(bytes))` begins with `bytes`; the rest is zero padding.
+//! Deviation: a writer in the wild ends a text with a short group filled up with `#` in
+//! front; such a group would overflow in plain Z85, so it can be told apart and is read.
 //! Spec: Delta PROTOCOL, "Deletion Vectors"; ZeroMQ RFC 32.
 
 const ALPHABET: &[u8; 85] =
@@ -23,22 +25,48 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of a text whose length is a multiple of 5; `None` for anything else.
+/// The bytes of a text whose length is a multiple of 5; `None` for anything else. Only a last
+/// group that is filled up with `#` gives fewer than 4 bytes.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let bytes = text.as_bytes();
-    if bytes.len() % 5 != 0 {
+    if !bytes.len().is_multiple_of(5) {
         return None;
     }
     let mut decoded = Vec::with_capacity(bytes.len() / 5 * 4);
-    for chunk in bytes.chunks_exact(5) {
-        let mut value = 0_u64;
-        for character in chunk {
-            let digit = ALPHABET.iter().position(|known| known == character)?;
-            value = value * 85 + u64::try_from(digit).ok()?;
+    let mut chunks = bytes.chunks_exact(5).peekable();
+    while let Some(chunk) = chunks.next() {
+        match u32::try_from(value(chunk)?) {
+            Ok(word) => decoded.extend(word.to_be_bytes()),
+            Err(_) if chunks.peek().is_none() => decoded.extend(short_group(chunk)?),
+            Err(_) => return None,
         }
-        decoded.extend(u32::try_from(value).ok()?.to_be_bytes());
     }
     Some(decoded)
+}
+
+fn value(digits: &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    for character in digits {
+        let digit = ALPHABET.iter().position(|known| known == character)?;
+        value = value * 85 + u64::try_from(digit).ok()?;
+    }
+    Some(value)
+}
+
+/// The bytes of a last group with one to three `#` in front: one byte fewer for each.
+fn short_group(chunk: &[u8]) -> Option<Vec<u8>> {
+    let filled = chunk
+        .iter()
+        .take_while(|character| **character == b'#')
+        .count();
+    if !(1..=3).contains(&filled) {
+        return None;
+    }
+    let word = u32::try_from(value(chunk.get(filled..)?)?)
+        .ok()?
+        .to_be_bytes();
+    let (zero, bytes) = word.split_at_checked(filled)?;
+    zero.iter().all(|byte| *byte == 0).then(|| bytes.to_vec())
 }
 
 #[cfg(test)]
@@ -59,6 +87,13 @@ mod tests {
         for text in ["Hell", "Hello\u{e9}", "Hel o", "#####"] {
             assert_eq!(decode(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn last_group_filled_up_with_hashes_is_short() {
+        assert_eq!(decode("HelloWorld##093").unwrap()[8..], [3, 0]);
+        assert_eq!(decode("##093Hello"), None);
+        assert_eq!(decode("##zzz"), None);
     }
 
     proptest! {
