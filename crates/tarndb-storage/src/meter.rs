@@ -1,6 +1,6 @@
 //! Counts what a handle asks of its store, by kind of request.
 //!
-//! Invariant: every request goes through [`MeteredStore`]; a method that the trait gains does
+//! Invariant: every request goes through `MeteredStore`; a method that the trait gains does
 //! not compile here until it is counted. Does not: change an answer, except that `get` names
 //! the key that was asked for (a prefix wrapper below would name its own).
 
