@@ -507,13 +507,13 @@ def case_number_of_rows_lies(make):
 
 def case_vector_deletes_rows_that_are_not_there(make):
     tarn = make(young)
-    edit_everywhere(tarn, "main/orders", r'\\\\"numRecords\\\\":30000', r'\\\\"numRecords\\\\":20000')
+    edit_everywhere(tarn, "main/orders", r'\\"numRecords\\":30000', r'\\"numRecords\\":20000')
     says(check(tarn), FOUND, "orders")
 
 
 def case_null_count_lies(make):
     tarn = make(young)
-    edit_everywhere(tarn, "main/stock", r'\\\\"nullCount\\\\":\{\\\\"id\\\\":0', r'\\\\"nullCount\\\\":{\\\\"id\\\\":1')
+    edit_everywhere(tarn, "main/stock", r'\\"nullCount\\":\{\\"id\\":0', r'\\"nullCount\\":{\\"id\\":1')
     says(check(tarn, "--deep"), FOUND, "stock", "id")
 
 
