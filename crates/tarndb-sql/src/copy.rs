@@ -1,0 +1,122 @@
+//! COPY .. TO a file.
+//!
+//! Invariant: the file has the columns of the query, spelled as in the tables; the format
+//! follows from the statement, else from the file's name.
+
+use datafusion::common::config::CsvOptions;
+use datafusion::common::parsers::CompressionTypeVariant;
+use datafusion::dataframe::{DataFrame, DataFrameWriteOptions};
+use datafusion::logical_expr::col;
+use futures::StreamExt;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+
+use crate::error::{SqlError, translate::translate};
+use crate::function;
+use crate::name::Spelling;
+use crate::parser::Copy;
+use crate::query::{Planned, Scope, output_name};
+
+/// Runs COPY; how many rows were written.
+pub(crate) async fn copy(
+    scope: &Scope<'_>,
+    copy: &Copy,
+    spelling: &Spelling,
+) -> Result<u64, SqlError> {
+    let planned = scope.plan(&copy.query, spelling, None).await?;
+    function::register_store(&copy.target, scope.engine, scope.storage)?;
+    let format = format_of(copy)?;
+    let frame = renamed(scope, &planned)?;
+    let options = DataFrameWriteOptions::new().with_single_file_output(true);
+    let path = copy.target.as_str();
+    let written = match format.as_str() {
+        "csv" => frame.write_csv(path, options, Some(csv_options(copy)?)).await,
+        "json" => {
+            no_options(copy)?;
+            frame.write_json(path, options, None).await
+        }
+        _ => {
+            no_options(copy)?;
+            frame.write_parquet(path, options, None).await
+        }
+    };
+    let batches = written.map_err(|error| translate(error, &planned.spelling))?;
+    let mut rows = 0;
+    let mut batches = futures::stream::iter(batches);
+    while let Some(batch) = batches.next().await {
+        let count = batch.columns().first().and_then(|c| c.as_primitive_opt::<UInt64Type>());
+        rows += count.map_or(0, |c| c.values().iter().sum::<u64>());
+    }
+    Ok(rows)
+}
+
+fn renamed(scope: &Scope<'_>, planned: &Planned) -> Result<DataFrame, SqlError> {
+    let columns = planned.plan.schema().columns();
+    let exprs = columns.into_iter().map(|column| {
+        let name = output_name(&column.name, &planned.spelling).to_owned();
+        col(column).alias(name)
+    });
+    DataFrame::new(scope.engine.context.state(), planned.plan.clone())
+        .select(exprs.collect::<Vec<_>>())
+        .map_err(|error| translate(error, &planned.spelling))
+}
+
+fn format_of(copy: &Copy) -> Result<String, SqlError> {
+    let said = copy.format.clone();
+    let format = said.or_else(|| {
+        let lower = copy.target.to_lowercase();
+        let name = lower.trim_end_matches(".gz");
+        let ending = name.rsplit('.').next()?;
+        Some(ending.to_owned())
+    });
+    match format.as_deref() {
+        Some("csv") => Ok("csv".to_owned()),
+        Some("json" | "ndjson" | "jsonl") => Ok("json".to_owned()),
+        Some("parquet") => Ok("parquet".to_owned()),
+        other => Err(SqlError::Unsupported {
+            what: format!("COPY in the format {:?}", other.unwrap_or_default()),
+            hint: Some("say (FORMAT csv), (FORMAT json) or (FORMAT parquet)".to_owned()),
+        }),
+    }
+}
+
+fn csv_options(copy: &Copy) -> Result<CsvOptions, SqlError> {
+    let mut csv = CsvOptions { has_header: Some(true), ..Default::default() };
+    csv.compression = if copy.target.to_lowercase().ends_with(".gz") {
+        CompressionTypeVariant::GZIP
+    } else {
+        CompressionTypeVariant::UNCOMPRESSED
+    };
+    for (name, value) in &copy.options {
+        let refuse = |reason: &str| SqlError::Setting {
+            name: format!("COPY option {name}"),
+            reason: reason.to_owned(),
+        };
+        match (name.as_str(), value.as_bytes()) {
+            ("header", _) => {
+                let header = value.to_lowercase();
+                csv.has_header =
+                    Some(header.parse().map_err(|_| refuse("takes true or false"))?);
+            }
+            ("delimiter" | "delim" | "sep", [byte]) => csv.delimiter = *byte,
+            ("quote", [byte]) => csv.quote = *byte,
+            ("null" | "nullstr", _) => csv.null_value = Some(value.clone()),
+            ("delimiter" | "delim" | "sep" | "quote", _) => {
+                return Err(refuse("takes one character of one byte"));
+            }
+            _ => return Err(refuse("is not known; CSV has header, delimiter, quote, null")),
+        }
+    }
+    Ok(csv)
+}
+
+fn no_options(copy: &Copy) -> Result<(), SqlError> {
+    match copy.options.first() {
+        Some((name, _)) => Err(SqlError::Setting {
+            name: format!("COPY option {name}"),
+            reason: "is not known for this format".to_owned(),
+        }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,139 @@
+//! INSERT, and the filling of a table by CREATE TABLE AS.
+//!
+//! Invariant: values go to columns by position, or by the columns named; a column that gets no
+//! value is NULL, which a NOT NULL column refuses before anything is read.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::ProjectionExec;
+use tarndb_table::{Schema, Written};
+use tarndb_txn::Operation;
+use tarndb_types::TableId;
+
+use crate::dml::Change;
+use crate::dml::write::{Destination, stream_of, write_stream};
+use crate::error::{SqlError, translate::translate};
+use crate::name::{Spelling, fold, near, same};
+use crate::parser::Insert;
+use crate::query::{Planned, Scope};
+
+/// Runs an INSERT; how many rows came.
+pub(crate) async fn insert(change: &mut Change<'_>, insert: &Insert) -> Result<u64, SqlError> {
+    let id = change.scope().find(&insert.table)?;
+    let destination = Destination::of_table(change.txn, id, change.options).await?;
+    let (planned, plan) =
+        plan_insert(&change.scope(), &destination, insert, change.spelling).await?;
+    let written = fill(change, &destination, plan, &planned).await?;
+    change.note_reads(&planned);
+    let rows = written.rows;
+    if rows > 0 {
+        change.txn.add_files(id, written, Operation::Append).await?;
+    }
+    Ok(rows)
+}
+
+/// The table an INSERT goes to, and its plan.
+pub(crate) async fn explain_plan(
+    scope: &Scope<'_>,
+    insert: &Insert,
+    options: &crate::options::SessionOptions,
+    spelling: &Spelling,
+) -> Result<(TableId, Arc<dyn ExecutionPlan>), SqlError> {
+    let id = scope.find(&insert.table)?;
+    let destination = Destination::of_table(scope.txn, id, options).await?;
+    let (_, plan) = plan_insert(scope, &destination, insert, spelling).await?;
+    Ok((id, destination.prepare(plan)?))
+}
+
+async fn plan_insert(
+    scope: &Scope<'_>,
+    destination: &Destination,
+    insert: &Insert,
+    spelling: &Spelling,
+) -> Result<(Planned, Arc<dyn ExecutionPlan>), SqlError> {
+    let sources = sources(destination, &insert.columns)?;
+    let planned = scope.plan(&insert.query, spelling, None).await?;
+    let plan = scope.physical(&planned).await?;
+    let expected = sources.iter().flatten().count();
+    let given = plan.schema().fields().len();
+    if given != expected {
+        let table = destination.name.to_string();
+        return Err(SqlError::InsertWidth { table, expected, given });
+    }
+    let plan = arrange(plan, &sources, &destination.schema)
+        .map_err(|error| translate(error, &planned.spelling))?;
+    Ok((planned, plan))
+}
+
+/// For each column of the table, the position of its value in the query.
+fn sources(destination: &Destination, named: &[String]) -> Result<Vec<Option<usize>>, SqlError> {
+    let fields = &destination.schema.fields;
+    if named.is_empty() {
+        return Ok((0..fields.len()).map(Some).collect());
+    }
+    let table = destination.name.to_string();
+    let mut seen = BTreeSet::new();
+    for name in named {
+        if destination.schema.field(name).is_none() {
+            let near = near(name, fields.iter().map(|f| f.name.as_str()));
+            return Err(SqlError::UnknownColumn { name: name.clone(), table: Some(table), near });
+        }
+        if !seen.insert(fold(name)) {
+            return Err(SqlError::DuplicateColumn { name: name.clone() });
+        }
+    }
+    fields
+        .iter()
+        .map(|field| match named.iter().position(|name| same(name, &field.name)) {
+            None if !field.nullable => Err(SqlError::MissingNotNull {
+                table: table.clone(),
+                column: field.name.clone(),
+            }),
+            source => Ok(source),
+        })
+        .collect()
+}
+
+/// Puts the query's columns in the table's order, NULL where there is none.
+fn arrange(
+    plan: Arc<dyn ExecutionPlan>,
+    sources: &[Option<usize>],
+    schema: &Schema,
+) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
+    let input = plan.schema();
+    let in_order = sources.iter().enumerate().all(|(index, source)| *source == Some(index));
+    if in_order {
+        return Ok(plan);
+    }
+    let arrow = schema.to_arrow();
+    let columns = sources
+        .iter()
+        .zip(arrow.fields())
+        .enumerate()
+        .map(|(place, (source, field))| {
+            let expr: Arc<dyn PhysicalExpr> = match source {
+                Some(index) => Arc::new(Column::new(input.field(*index).name(), *index)),
+                None => Arc::new(Literal::new(ScalarValue::try_from(field.data_type())?)),
+            };
+            Ok((expr, format!("{place}")))
+        })
+        .collect::<datafusion::common::Result<Vec<_>>>()?;
+    Ok(Arc::new(ProjectionExec::try_new(columns, plan)?))
+}
+
+/// Writes what a plan gives into files of the table; nothing is added to it yet.
+pub(crate) async fn fill(
+    change: &Change<'_>,
+    destination: &Destination,
+    plan: Arc<dyn ExecutionPlan>,
+    planned: &Planned,
+) -> Result<Written, SqlError> {
+    let plan = destination.prepare(plan)?;
+    let stream = stream_of(change.engine, plan, &planned.spelling)?;
+    write_stream(change, destination, stream, &planned.spelling, |_| Ok(())).await
+}

@@ -1,0 +1,154 @@
+//! The table that UPDATE or DELETE changes, and the query that finds its rows.
+//!
+//! Invariant: the query's last two columns are the hidden ones; the rest is as the caller
+//! asked. Names in it are folded.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, UInt32Type};
+use datafusion::common::TableReference;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor,
+};
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use tarndb_table::RowSet;
+use tarndb_types::TableId;
+
+use crate::error::SqlError;
+use crate::function::{TARGET, Target};
+use crate::name::fold;
+use crate::parser::TableName;
+use crate::provider::TarnTable;
+use crate::query::Scope;
+
+/// The target of a change.
+#[derive(Clone, Debug)]
+pub(crate) struct ChangeTarget {
+    pub(crate) id: TableId,
+    pub(crate) provider: Arc<TarnTable>,
+    /// How columns are qualified: the alias, else the table's name.
+    pub(crate) qualifier: String,
+    alias: Option<String>,
+    reference: TableReference,
+}
+
+impl ChangeTarget {
+    /// Finds the table.
+    pub(crate) async fn find(
+        scope: &Scope<'_>,
+        name: &TableName,
+        alias: Option<&str>,
+    ) -> Result<Self, SqlError> {
+        let (id, pinned) = scope.pin(name).await?;
+        let entry = scope.txn.entry(id)?;
+        let (schema, table) = (fold(&entry.schema), fold(&entry.name));
+        let alias = alias.map(fold);
+        Ok(Self {
+            id,
+            provider: Arc::new(TarnTable::target(pinned)),
+            qualifier: alias.clone().unwrap_or_else(|| table.clone()),
+            alias,
+            reference: TableReference::partial(schema, table),
+        })
+    }
+
+    /// For the planner.
+    pub(crate) fn target(&self) -> Target {
+        Target { reference: self.reference.clone(), provider: Arc::clone(&self.provider) }
+    }
+
+    /// `schema.name`.
+    pub(crate) fn name(&self) -> &str {
+        &self.provider.pinned().name
+    }
+
+    /// A column of the target as an expression.
+    pub(crate) fn column(&self, name: &str) -> Expr {
+        Expr::CompoundIdentifier(vec![quoted(&self.qualifier), quoted(&fold(name))])
+    }
+
+    /// `SELECT items, file, position FROM target WHERE filter`.
+    pub(crate) fn query(
+        &self,
+        mut items: Vec<SelectItem>,
+        filter: Option<Expr>,
+    ) -> Result<Query, SqlError> {
+        let hidden = self.provider.hidden().ok_or_else(internal)?;
+        items.push(SelectItem::UnnamedExpr(self.column(&hidden.file)));
+        items.push(SelectItem::UnnamedExpr(self.column(&hidden.position)));
+        let mut query = Parser::new(&PostgreSqlDialect {})
+            .try_with_sql("SELECT 1 FROM t")
+            .and_then(|mut parser| parser.parse_query())
+            .map_err(|_| internal())?;
+        let SetExpr::Select(select) = query.body.as_mut() else { return Err(internal()) };
+        select.projection = items;
+        select.selection = filter;
+        let from = select.from.first_mut().ok_or_else(internal)?;
+        let TableFactor::Table { name, alias, .. } = &mut from.relation else {
+            return Err(internal());
+        };
+        *name = ObjectName(vec![ObjectNamePart::Identifier(quoted(TARGET))]);
+        *alias = self.alias.as_ref().map(|alias| TableAlias {
+            explicit: true,
+            name: quoted(alias),
+            columns: Vec::new(),
+            at: None,
+        });
+        Ok(*query)
+    }
+
+    /// Paths of the files with the rows found in them.
+    pub(crate) fn by_path(&self, found: Found) -> BTreeMap<String, RowSet> {
+        let files = self.provider.files();
+        found
+            .0
+            .into_iter()
+            .filter_map(|(index, rows)| {
+                let file = files.get(usize::try_from(index).ok()?)?;
+                Some((file.path.clone(), rows))
+            })
+            .collect()
+    }
+}
+
+fn quoted(name: &str) -> Ident {
+    Ident::with_quote('"', name)
+}
+
+fn internal() -> SqlError {
+    SqlError::Internal { context: "building the query of a change" }
+}
+
+/// Rows found, by index of their file.
+#[derive(Debug, Default)]
+pub(crate) struct Found(BTreeMap<u32, RowSet>);
+
+impl Found {
+    /// Takes the rows that the last two columns of `batch` name.
+    ///
+    /// # Errors
+    /// A row that was named before: a subquery gave it two values.
+    pub(crate) fn take(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
+        let width = batch.num_columns();
+        let column = |back: usize| batch.columns().get(width.checked_sub(back)?);
+        let files = column(2).and_then(|c| c.as_primitive_opt::<UInt32Type>());
+        let positions = column(1).and_then(|c| c.as_primitive_opt::<Int64Type>());
+        let (Some(files), Some(positions)) = (files, positions) else { return Err(internal()) };
+        for (file, position) in files.values().iter().zip(positions.values()) {
+            let position = u64::try_from(*position).map_err(|_| internal())?;
+            if !self.0.entry(*file).or_default().insert(position) {
+                return Err(SqlError::SubqueryRows);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many rows.
+    pub(crate) fn len(&self) -> u64 {
+        self.0.values().map(RowSet::len).sum()
+    }
+}

@@ -1,0 +1,81 @@
+//! UPDATE.
+//!
+//! Invariant: the new rows are written before the old ones are marked, both in the open
+//! transaction; a row that changes keeps every column that SET does not name. A row found
+//! twice (a subquery that gives it two values) is an error.
+
+use std::collections::BTreeSet;
+
+use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem};
+use tarndb_txn::Operation;
+
+use crate::dml::Change;
+use crate::dml::target::{ChangeTarget, Found};
+use crate::dml::write::{Destination, stream_of, write_stream};
+use crate::error::SqlError;
+use crate::name::{Spelling, fold, near, same};
+use crate::parser::Update;
+use crate::query::{Planned, Scope};
+
+/// The plan that finds the rows and computes their new form.
+pub(crate) async fn plan_update(
+    scope: &Scope<'_>,
+    update: &Update,
+    spelling: &Spelling,
+) -> Result<(ChangeTarget, Planned), SqlError> {
+    let target = ChangeTarget::find(scope, &update.table, update.alias.as_deref()).await?;
+    let items = new_values(&target, update)?;
+    let query = target.query(items, update.filter.clone())?;
+    let planned = scope.plan(&query, spelling, Some(target.target())).await?;
+    Ok((target, planned))
+}
+
+/// One item per column of the table, in its order.
+fn new_values(target: &ChangeTarget, update: &Update) -> Result<Vec<SelectItem>, SqlError> {
+    let schema = &target.provider.pinned().state.schema;
+    let mut assigned = BTreeSet::new();
+    for (name, _) in &update.assignments {
+        if schema.field(name).is_none() {
+            return Err(SqlError::UnknownColumn {
+                name: name.clone(),
+                table: Some(target.name().to_owned()),
+                near: near(name, schema.fields.iter().map(|f| f.name.as_str())),
+            });
+        }
+        if !assigned.insert(fold(name)) {
+            return Err(SqlError::DuplicateColumn { name: name.clone() });
+        }
+    }
+    let items = schema.fields.iter().map(|field| {
+        let assignment = update.assignments.iter().find(|(name, _)| same(name, &field.name));
+        match assignment {
+            None => SelectItem::UnnamedExpr(target.column(&field.name)),
+            Some((_, expr)) => SelectItem::ExprWithAlias {
+                expr: Expr::Nested(Box::new(expr.clone())),
+                alias: Ident::with_quote('"', fold(&field.name)),
+            },
+        }
+    });
+    Ok(items.collect())
+}
+
+/// Runs an UPDATE; how many rows changed.
+pub(crate) async fn update(change: &mut Change<'_>, update: &Update) -> Result<u64, SqlError> {
+    let (target, planned) = plan_update(&change.scope(), update, change.spelling).await?;
+    let plan = change.scope().physical(&planned).await?;
+    let destination = Destination::of_table(change.txn, target.id, change.options).await?;
+    let plan = destination.prepare(plan)?;
+    let stream = stream_of(change.engine, plan, &planned.spelling)?;
+    let mut found = Found::default();
+    let written =
+        write_stream(change, &destination, stream, &planned.spelling, |b| found.take(b)).await?;
+    change.note_reads(&planned);
+    change.txn.note_read(target.id);
+    let count = found.len();
+    if count == 0 {
+        return Ok(0);
+    }
+    change.txn.delete_rows(target.id, target.by_path(found), Operation::Update).await?;
+    change.txn.add_files(target.id, written, Operation::Update).await?;
+    Ok(count)
+}

@@ -1,0 +1,135 @@
+//! From a plan to the data files of a table.
+//!
+//! Invariant: rows reach the writer with the table's types and, in a partitioned table, sorted
+//! by its partition columns (spilling within the memory limit), so that a writer holds few
+//! files open however many partitions there are.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream, execute_stream,
+};
+use futures::StreamExt;
+use tarndb_db::{Database, Transaction};
+use tarndb_storage::Path;
+use tarndb_table::{Schema, TableWriter, WriteOptions, Written};
+use tarndb_types::TableId;
+
+use crate::dml::Change;
+use crate::dml::conform::ConformExec;
+use crate::engine::Engine;
+use crate::error::{SqlError, translate::translate};
+use crate::name::{Spelling, same};
+use crate::options::SessionOptions;
+
+/// Where rows go.
+#[derive(Clone, Debug)]
+pub(crate) struct Destination {
+    /// `schema.name`, for messages.
+    pub(crate) name: Arc<str>,
+    /// Columns.
+    pub(crate) schema: Arc<Schema>,
+    partition_columns: Vec<String>,
+    location: Path,
+    options: WriteOptions,
+}
+
+impl Destination {
+    /// The table `id` as the transaction sees it.
+    pub(crate) async fn of_table(
+        txn: &Transaction,
+        id: TableId,
+        options: &SessionOptions,
+    ) -> Result<Self, SqlError> {
+        let state = txn.table(id).await?;
+        let name: Arc<str> = txn.entry(id)?.display_name().into();
+        let mut write = WriteOptions::from_properties(&state.properties)
+            .map_err(SqlError::table(&name))?;
+        if let Some(bytes) = options.writer_bytes() {
+            write.memory_bytes = write.memory_bytes.min(bytes);
+            write.row_group_bytes = write.row_group_bytes.min(bytes);
+        }
+        Ok(Self {
+            name,
+            schema: Arc::clone(&state.schema),
+            partition_columns: state.partition_columns.clone(),
+            location: txn.location(id)?,
+            options: write,
+        })
+    }
+
+    /// Adds what the rows need on their way: types, and the order of the partitions.
+    pub(crate) fn prepare(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+    ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+        let plan: Arc<dyn ExecutionPlan> =
+            Arc::new(ConformExec::new(plan, Arc::clone(&self.name), Arc::clone(&self.schema)));
+        let sorts = self.partition_columns.iter().filter_map(|name| {
+            let index = self.schema.fields.iter().position(|f| same(&f.name, name))?;
+            let field = self.schema.fields.get(index)?;
+            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(&field.name, index));
+            Some(PhysicalSortExpr::new_default(column))
+        });
+        let Some(ordering) = LexOrdering::new(sorts) else { return Ok(plan) };
+        let single: Arc<dyn ExecutionPlan> = if plan.output_partitioning().partition_count() > 1 {
+            Arc::new(CoalescePartitionsExec::new(plan))
+        } else {
+            plan
+        };
+        Ok(Arc::new(SortExec::new(ordering, single)))
+    }
+
+    /// A writer of its files.
+    pub(crate) fn writer(&self, db: &Database) -> TableWriter {
+        TableWriter::new(
+            db.store().clone(),
+            self.location.clone(),
+            Arc::clone(&self.schema),
+            self.partition_columns.clone(),
+            self.options.clone(),
+        )
+    }
+}
+
+/// Runs a plan as one stream.
+pub(crate) fn stream_of(
+    engine: &Engine,
+    plan: Arc<dyn ExecutionPlan>,
+    spelling: &Spelling,
+) -> Result<SendableRecordBatchStream, SqlError> {
+    execute_stream(plan, engine.context.task_ctx()).map_err(|error| translate(error, spelling))
+}
+
+/// Writes the first columns of a stream; `see` gets every batch whole before it is written.
+pub(crate) async fn write_stream(
+    change: &Change<'_>,
+    destination: &Destination,
+    mut stream: SendableRecordBatchStream,
+    spelling: &Spelling,
+    mut see: impl FnMut(&RecordBatch) -> Result<(), SqlError>,
+) -> Result<Written, SqlError> {
+    let mut writer = destination.writer(change.db);
+    let width = destination.schema.fields.len();
+    let own = (0..width).collect::<Vec<_>>();
+    let failed = SqlError::table;
+    while let Some(batch) = stream.next().await {
+        let batch = batch.map_err(|error| translate(error, spelling))?;
+        if batch.num_rows() == 0 {
+            continue;
+        }
+        see(&batch)?;
+        let rows = if batch.num_columns() == width {
+            batch
+        } else {
+            batch.project(&own).map_err(|error| translate(error.into(), spelling))?
+        };
+        writer.write(&rows).await.map_err(failed(&destination.name))?;
+    }
+    writer.finish().await.map_err(failed(&destination.name))
+}

@@ -1,0 +1,383 @@
+//! `SqlError`: everything a statement can fail with, with SQLSTATE, kind and advice.
+//!
+//! Invariant: only a retryable conflict has SQLSTATE 40001, because drivers run transactions
+//! again on it; an incompatible one is 55000. The engine's errors are told in our words.
+//! Does not: format causes into the text; `source` keeps them.
+//! Spec: docs/sql/errors.md.
+
+pub(crate) mod translate;
+
+use std::fmt;
+
+use tarndb_db::{DbError, ErrorKind};
+use tarndb_table::{ErrorClass, TableError};
+
+/// Where and why a statement does not parse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyntaxError {
+    /// What was expected and found.
+    pub message: String,
+    /// Line of the script, from 1.
+    pub line: u64,
+    /// Column in characters, from 1.
+    pub column: u64,
+    /// The line itself.
+    pub excerpt: String,
+    /// What to write instead.
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { message, line, column, excerpt, .. } = self;
+        writeln!(f, "syntax error: {message} at line {line}, column {column}")?;
+        let indent = excerpt
+            .chars()
+            .take(usize::try_from(column.saturating_sub(1)).unwrap_or(0))
+            .map(|c| if c == '\t' { '\t' } else { ' ' })
+            .collect::<String>();
+        write!(f, "  {excerpt}\n  {indent}^")
+    }
+}
+
+/// A value of an input file that does not fit its column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileValueError {
+    /// The file.
+    pub file: String,
+    /// Line of the file, from 1, the header counted.
+    pub line: u64,
+    /// The column; empty when the line as a whole does not fit.
+    pub column: String,
+    /// The value as written.
+    pub value: String,
+    /// The column's type, or what is wrong.
+    pub reason: String,
+}
+
+impl fmt::Display for FileValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, column, value, reason } = self;
+        write!(f, "{reason}: file={file} line={line}")?;
+        if !column.is_empty() {
+            write!(f, " column={column} value={value:?}")?;
+        }
+        Ok(())
+    }
+}
+
+/// An error of a statement.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SqlError {
+    /// It does not parse.
+    #[error("{0}")]
+    Syntax(Box<SyntaxError>),
+    /// It parses, but this version does not do it.
+    #[error("not supported: {what}")]
+    Unsupported {
+        /// What.
+        what: String,
+        /// What to do instead.
+        hint: Option<String>,
+    },
+    /// A table that is not there.
+    #[error("table {name} does not exist")]
+    UnknownTable {
+        /// As written.
+        name: String,
+        /// Tables that may have been meant.
+        near: Vec<String>,
+    },
+    /// A schema that is not there.
+    #[error("schema {name} does not exist")]
+    UnknownSchema {
+        /// As written.
+        name: String,
+        /// Schemas that may have been meant.
+        near: Vec<String>,
+    },
+    /// A column that is not there.
+    #[error("column {name} does not exist{}", of_table(table.as_deref()))]
+    UnknownColumn {
+        /// As written, folded.
+        name: String,
+        /// The table, when one is meant.
+        table: Option<String>,
+        /// Columns that may have been meant.
+        near: Vec<String>,
+    },
+    /// A name that means several columns.
+    #[error("column {name} is ambiguous: several tables have it")]
+    AmbiguousColumn {
+        /// As written, folded.
+        name: String,
+    },
+    /// A function that is not there.
+    #[error("function {name} does not exist")]
+    UnknownFunction {
+        /// As written.
+        name: String,
+        /// What may have been meant.
+        near: Vec<String>,
+    },
+    /// A column named twice where each may come once.
+    #[error("column {name} is named twice")]
+    DuplicateColumn {
+        /// As written.
+        name: String,
+    },
+    /// An INSERT with another number of values than columns.
+    #[error("INSERT into {table} has {given} values for {expected} columns")]
+    InsertWidth {
+        /// The table.
+        table: String,
+        /// Columns to fill.
+        expected: usize,
+        /// Values given.
+        given: usize,
+    },
+    /// A NOT NULL column that an INSERT leaves out.
+    #[error("column {column} of {table} is NOT NULL and the statement gives no value for it")]
+    MissingNotNull {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// A setting that is not there, or a value it does not take.
+    #[error("setting {name}: {reason}")]
+    Setting {
+        /// The setting.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A table option that is not there, or a value it does not take.
+    #[error("table option {name}: {reason}")]
+    TableOption {
+        /// The option as written.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A statement in a transaction that already failed.
+    #[error("the transaction has failed: statements are refused until ROLLBACK")]
+    TransactionFailed,
+    /// BEGIN inside a transaction.
+    #[error("a transaction is open already")]
+    TransactionOpen,
+    /// COMMIT or ROLLBACK without a transaction.
+    #[error("there is no open transaction")]
+    NoTransaction,
+    /// A file that cannot be read or written.
+    #[error("file {path}: {reason}")]
+    File {
+        /// The path or URL.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A value in a file that does not fit.
+    #[error("{0}")]
+    FileValue(Box<FileValueError>),
+    /// A statement that the engine cannot plan or run; the text is in our words.
+    #[error("{message}")]
+    Engine {
+        /// What is wrong.
+        message: String,
+        /// SQLSTATE.
+        sqlstate: &'static str,
+        /// How to react.
+        kind: ErrorKind,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// A scalar subquery that gives more than one row, or the like.
+    #[error("a subquery used as a value gives more than one row")]
+    SubqueryRows,
+    /// The session was closed.
+    #[error("the session is closed")]
+    Closed,
+    /// An error of one table.
+    #[error("table {table}")]
+    Table {
+        /// Its name.
+        table: String,
+        /// What is wrong.
+        #[source]
+        source: Box<TableError>,
+    },
+    /// An error of the database.
+    #[error(transparent)]
+    Db(#[from] DbError),
+    /// A state that should be impossible.
+    #[error("internal error in {context}; this is a bug")]
+    Internal {
+        /// What was being done.
+        context: &'static str,
+    },
+}
+
+fn of_table(table: Option<&str>) -> String {
+    table.map_or_else(String::new, |table| format!(" in table {table}"))
+}
+
+impl SqlError {
+    /// The five characters that say what happened, as PostgreSQL defines them.
+    pub fn sqlstate(&self) -> &'static str {
+        match self {
+            Self::Syntax(_) | Self::InsertWidth { .. } => "42601",
+            Self::Unsupported { .. } => "0A000",
+            Self::UnknownTable { .. } => "42P01",
+            Self::UnknownSchema { .. } => "3F000",
+            Self::UnknownColumn { .. } => "42703",
+            Self::AmbiguousColumn { .. } => "42702",
+            Self::UnknownFunction { .. } => "42883",
+            Self::DuplicateColumn { .. } => "42701",
+            Self::MissingNotNull { .. } => "23502",
+            Self::Setting { .. } | Self::TableOption { .. } => "22023",
+            Self::TransactionFailed => "25P02",
+            Self::TransactionOpen => "25001",
+            Self::NoTransaction => "25P01",
+            Self::File { .. } => "58030",
+            Self::FileValue(_) => "22P02",
+            Self::Engine { sqlstate, .. } => sqlstate,
+            Self::SubqueryRows => "21000",
+            Self::Closed => "08003",
+            Self::Table { source, .. } => table_state(source),
+            Self::Db(source) => db_state(source),
+            Self::Internal { .. } => "XX000",
+        }
+    }
+
+    /// How to react.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::UnknownTable { .. } | Self::UnknownSchema { .. } => ErrorKind::NotFound,
+            Self::Engine { kind, .. } => *kind,
+            Self::Closed => ErrorKind::Closed,
+            Self::Table { source, .. } => class_kind(source.class()),
+            Self::Db(source) => source.kind(),
+            Self::Internal { .. } => ErrorKind::Internal,
+            _ => ErrorKind::Invalid,
+        }
+    }
+
+    /// Line and column (from 1, in characters) of the script, for syntax errors.
+    pub fn position(&self) -> Option<(usize, usize)> {
+        match self {
+            Self::Syntax(syntax) => {
+                Some((usize::try_from(syntax.line).ok()?, usize::try_from(syntax.column).ok()?))
+            }
+            _ => None,
+        }
+    }
+
+    /// What to do about it, when there is something to say.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Syntax(syntax) => syntax.hint.clone(),
+            Self::Unsupported { hint, .. } | Self::Engine { hint, .. } => hint.clone(),
+            Self::UnknownTable { near, .. }
+            | Self::UnknownSchema { near, .. }
+            | Self::UnknownFunction { near, .. }
+            | Self::UnknownColumn { near, .. } => did_you_mean(near),
+            Self::AmbiguousColumn { .. } => Some("put the table's name before it".to_owned()),
+            Self::InsertWidth { .. } => {
+                Some("name the columns: INSERT INTO t (a, b) VALUES ..".to_owned())
+            }
+            Self::TransactionFailed => Some("say ROLLBACK, then begin again".to_owned()),
+            Self::TransactionOpen => Some("COMMIT or ROLLBACK it first".to_owned()),
+            Self::Db(source) if source.is_retryable() => {
+                Some("run the transaction again".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether running the statement again on a new snapshot is right.
+    pub fn is_retryable(&self) -> bool {
+        self.kind() == ErrorKind::ConflictRetryable
+    }
+
+    /// The same error with advice, where its case carries some.
+    #[must_use]
+    pub(crate) fn with_hint(mut self, text: impl Into<String>) -> Self {
+        match &mut self {
+            Self::Syntax(syntax) => syntax.hint = Some(text.into()),
+            Self::Unsupported { hint, .. } | Self::Engine { hint, .. } => *hint = Some(text.into()),
+            _ => {}
+        }
+        self
+    }
+
+    /// An error of `table`.
+    pub(crate) fn table(table: impl fmt::Display) -> impl FnOnce(TableError) -> Self {
+        let table = table.to_string();
+        move |source| Self::Table { table, source: Box::new(source) }
+    }
+}
+
+fn did_you_mean(near: &[String]) -> Option<String> {
+    (!near.is_empty()).then(|| format!("did you mean {}?", near.join(" or ")))
+}
+
+/// The kind that goes with a class of table errors.
+pub(crate) fn class_kind(class: ErrorClass) -> ErrorKind {
+    match class {
+        ErrorClass::Invalid => ErrorKind::Invalid,
+        ErrorClass::Unsupported => ErrorKind::Unsupported,
+        ErrorClass::Corrupt => ErrorKind::Corrupt,
+        ErrorClass::NotFound => ErrorKind::NotFound,
+        ErrorClass::Store => ErrorKind::Unavailable,
+        ErrorClass::Internal => ErrorKind::Internal,
+    }
+}
+
+fn table_state(error: &TableError) -> &'static str {
+    match error {
+        TableError::NullInNotNull { .. } | TableError::EmptyPartitionValue { .. } => "23502",
+        TableError::ValueOutOfRange { .. } | TableError::NanosecondsLost { .. } => "22003",
+        TableError::TypeMismatch { .. } => "42804",
+        TableError::DuplicateColumn { .. } => "42701",
+        TableError::EmptyColumnName { .. } | TableError::IllegalColumnName { .. } => "42602",
+        TableError::NoSuchColumn { .. } => "42703",
+        TableError::InvalidProperty { .. } => "22023",
+        TableError::IllegalPartitionColumn { .. } | TableError::NoColumns => "42P16",
+        other => kind_state(class_kind(other.class())),
+    }
+}
+
+fn db_state(error: &DbError) -> &'static str {
+    match error {
+        DbError::TableNotFound { .. } => "42P01",
+        DbError::TableExists { .. } => "42P07",
+        DbError::SchemaNotFound { .. } => "3F000",
+        DbError::SchemaExists { .. } => "42P06",
+        DbError::SchemaNotEmpty { .. } => "2BP01",
+        DbError::InvalidName { .. } => "42602",
+        DbError::Table { source, .. } => table_state(source),
+        other => kind_state(other.kind()),
+    }
+}
+
+fn kind_state(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::ConflictRetryable => "40001",
+        ErrorKind::ConflictIncompatible | ErrorKind::Diverged => "55000",
+        ErrorKind::NotFound => "58P01",
+        ErrorKind::AlreadyExists => "42710",
+        ErrorKind::Invalid => "22000",
+        ErrorKind::Unsupported => "0A000",
+        ErrorKind::Corrupt => "XX001",
+        ErrorKind::Unavailable => "58030",
+        ErrorKind::ResourceExhausted => "53000",
+        ErrorKind::ReadOnly => "25006",
+        ErrorKind::Closed => "08003",
+        ErrorKind::Cancelled => "57014",
+        ErrorKind::Pending => "08007",
+        _ => "XX000",
+    }
+}

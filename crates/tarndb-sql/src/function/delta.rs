@@ -1,0 +1,85 @@
+//! `delta_scan('<url>' [, version => N | timestamp => '..'])`: any Delta table by path.
+//!
+//! Invariant: reads the table's own log, not the database's; a reader feature that is not
+//! known is refused by name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
+use datafusion::datasource::provider_as_source;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use object_store::path::Path;
+use tarndb_delta::{NativeTarget, open_native};
+
+use crate::engine::Engine;
+use crate::error::{SqlError, translate::translate};
+use crate::function::{FileCall, argument_error};
+use crate::name::Spelling;
+use crate::provider::{Pinned, TarnTable};
+use crate::query::Storage;
+
+/// Opens the table of a call.
+pub(super) async fn open(
+    call: &FileCall,
+    engine: &Engine,
+    storage: &Storage,
+    spelling: &mut Spelling,
+) -> Result<LogicalPlan, SqlError> {
+    let target = target(&call.options)?;
+    let failed = |source: tarndb_storage::StoreError| SqlError::File {
+        path: call.path.clone(),
+        reason: source.to_string(),
+    };
+    let store = tarndb_storage::open(&call.path, &storage.options, storage.context.clone())
+        .map_err(failed)?;
+    let state = open_native(&store, target).await.map_err(SqlError::table(&call.path))?;
+    let (number, is_new) = engine.functions.root_number(&call.path);
+    let plain = |error| translate(error, &Spelling::default());
+    let store_url = ObjectStoreUrl::parse(format!("tarndb-scan://{number}")).map_err(plain)?;
+    if is_new {
+        engine.context.register_object_store(store_url.as_ref(), store.objects());
+    }
+    for field in &state.schema.fields {
+        spelling.note_column(&field.name);
+    }
+    let pinned = Pinned {
+        name: call.path.clone(),
+        state: Arc::new(state),
+        store,
+        store_url,
+        location: Path::default(),
+        codec: Arc::clone(&storage.codec),
+        vectors: None,
+    };
+    let source = provider_as_source(Arc::new(TarnTable::new(Arc::new(pinned))));
+    LogicalPlanBuilder::scan("delta_scan", source, None)
+        .and_then(LogicalPlanBuilder::build)
+        .map_err(plain)
+}
+
+fn target(options: &BTreeMap<String, String>) -> Result<NativeTarget, SqlError> {
+    let mut target = NativeTarget::Latest;
+    if options.len() > 1 {
+        return Err(argument_error("delta_scan", "give a version or a timestamp, not both"));
+    }
+    for (name, value) in options {
+        target = match name.as_str() {
+            "version" => NativeTarget::Version(value.parse().map_err(|_| {
+                argument_error("delta_scan", &format!("no version number: {value:?}"))
+            })?),
+            "timestamp" => {
+                let nanos = string_to_timestamp_nanos(value).map_err(|_| {
+                    argument_error("delta_scan", &format!("not a timestamp: {value:?}"))
+                })?;
+                NativeTarget::Timestamp(nanos.div_euclid(1_000_000))
+            }
+            other => {
+                let reason = format!("no option {other}: there are version and timestamp");
+                return Err(argument_error("delta_scan", &reason));
+            }
+        };
+    }
+    Ok(target)
+}

@@ -1,0 +1,315 @@
+//! Tables that a query reads by path: `delta_scan`, `read_csv`, `read_json`, `read_parquet`, and
+//! file names in FROM.
+//!
+//! Invariant: planning is not async, so everything a statement names is opened before it is
+//! planned and found here by its whole call; what failed to open fails the statement.
+//! Table versions (`VERSION AS OF`), which the engine would read over, are refused.
+
+mod delta;
+mod files;
+pub(crate) mod now;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::common::Result;
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, col};
+use datafusion::common::TableReference;
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, Query, TableFactor, UnaryOperator, Value, Visit, Visitor,
+};
+
+use crate::error::{SqlError, translate::carry};
+use crate::name::{Spelling, fold};
+use crate::provider::TarnTable;
+
+pub(crate) use files::{is_file_name, register_store};
+
+/// Name under which a change's own table stands in the FROM of its query.
+pub(crate) const TARGET: &str = "\u{1}target";
+
+/// What a call reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reader {
+    /// A Delta table.
+    Delta,
+    /// CSV.
+    Csv,
+    /// JSON, one object per line.
+    Json,
+    /// Parquet.
+    Parquet,
+}
+
+impl Reader {
+    fn of_function(name: &str) -> Option<Self> {
+        Some(match name {
+            "delta_scan" => Self::Delta,
+            "read_csv" => Self::Csv,
+            "read_json" => Self::Json,
+            "read_parquet" => Self::Parquet,
+            _ => return None,
+        })
+    }
+}
+
+/// One table by path, with everything that was said about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FileCall {
+    pub(crate) reader: Reader,
+    pub(crate) path: String,
+    pub(crate) options: BTreeMap<String, String>,
+}
+
+impl FileCall {
+    /// The call in a FROM, if it is one.
+    fn of(factor: &TableFactor) -> Result<Option<Self>, SqlError> {
+        let TableFactor::Table { name, args, .. } = factor else { return Ok(None) };
+        let [part] = name.0.as_slice() else { return Ok(None) };
+        let Some(ident) = part.as_ident() else { return Ok(None) };
+        let Some(args) = args else {
+            let quoted = ident.quote_style.is_some();
+            return match files::reader_of(&ident.value).filter(|_| quoted) {
+                Some(reader) => Ok(Some(Self {
+                    reader,
+                    path: ident.value.clone(),
+                    options: BTreeMap::new(),
+                })),
+                None if ident.quote_style == Some('\'') => Err(SqlError::Unsupported {
+                    what: format!("reading {:?}", ident.value),
+                    hint: Some(
+                        "files end in .csv, .csv.gz, .json, .ndjson or .parquet; others are \
+                         read with read_csv('..'), read_json('..') or read_parquet('..')"
+                            .to_owned(),
+                    ),
+                }),
+                None => Ok(None),
+            };
+        };
+        let Some(reader) = Reader::of_function(&fold(&ident.value)) else { return Ok(None) };
+        let mut call = Self { reader, path: String::new(), options: BTreeMap::new() };
+        for arg in &args.args {
+            call.take(&ident.value, arg)?;
+        }
+        if call.path.is_empty() {
+            return Err(argument_error(&ident.value, "the path comes first, in single quotes"));
+        }
+        Ok(Some(call))
+    }
+
+    fn take(&mut self, function: &str, arg: &FunctionArg) -> Result<(), SqlError> {
+        let (name, value) = match arg {
+            FunctionArg::Unnamed(value) => (None, value),
+            FunctionArg::Named { name, arg, .. } => (Some(fold(&name.value)), arg),
+            FunctionArg::ExprNamed { name, arg, .. } => (Some(fold(&name.to_string())), arg),
+        };
+        let FunctionArgExpr::Expr(expr) = value else {
+            return Err(argument_error(function, "arguments are literals"));
+        };
+        let text = literal(expr)
+            .ok_or_else(|| argument_error(function, "arguments are literals, not expressions"))?;
+        match name {
+            None if self.path.is_empty() => self.path = text,
+            None => return Err(argument_error(function, "options are named: name => value")),
+            Some(name) => {
+                if self.options.insert(name.clone(), text).is_some() {
+                    return Err(argument_error(function, &format!("{name} is given twice")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn literal(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => {
+                Some(text.clone())
+            }
+            Value::Number(number, _) => Some(number.clone()),
+            Value::Boolean(flag) => Some(flag.to_string()),
+            _ => None,
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+            literal(expr).map(|text| format!("-{text}"))
+        }
+        Expr::TypedString(typed) => match &typed.value.value {
+            Value::SingleQuotedString(text) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// An error in the arguments of a table function.
+fn argument_error(function: &str, reason: &str) -> SqlError {
+    SqlError::Engine {
+        message: format!("{function}: {reason}"),
+        sqlstate: "42883",
+        kind: tarndb_db::ErrorKind::Invalid,
+        hint: None,
+    }
+}
+
+/// What the FROMs of a query name.
+#[derive(Debug, Default)]
+pub(crate) struct Named {
+    /// Files and foreign tables.
+    pub(crate) calls: BTreeSet<FileCall>,
+    /// Names that are functions, not tables.
+    pub(crate) functions: BTreeSet<String>,
+}
+
+impl Named {
+    /// Collects them.
+    pub(crate) fn of(query: &Query) -> Result<Self, SqlError> {
+        let mut collector = Collector { named: Self::default() };
+        match query.visit(&mut collector) {
+            ControlFlow::Continue(()) => Ok(collector.named),
+            ControlFlow::Break(error) => Err(*error),
+        }
+    }
+}
+
+struct Collector {
+    named: Named,
+}
+
+impl Visitor for Collector {
+    type Break = Box<SqlError>;
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Self::Break> {
+        match factor {
+            TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => {
+                self.named.functions.insert(fold(&name.to_string()));
+            }
+            _ => {}
+        }
+        match FileCall::of(factor) {
+            Ok(Some(call)) => {
+                self.named.calls.insert(call);
+                ControlFlow::Continue(())
+            }
+            Ok(None) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(Box::new(error)),
+        }
+    }
+}
+
+/// The table that a statement changes, as its query reads it.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// The name that columns may be qualified with.
+    pub(crate) reference: TableReference,
+    /// With the hidden columns.
+    pub(crate) provider: Arc<TarnTable>,
+}
+
+/// What was opened for the statement that is planned next.
+#[derive(Debug, Default)]
+pub(crate) struct Functions {
+    opened: Mutex<Opened>,
+    /// Roots of stores that the engine knows already.
+    registered: Mutex<BTreeMap<String, usize>>,
+}
+
+#[derive(Debug, Default)]
+struct Opened {
+    target: Option<Target>,
+    plans: BTreeMap<FileCall, LogicalPlan>,
+}
+
+impl Functions {
+    /// Sets what the next statement may name.
+    pub(crate) fn set(&self, target: Option<Target>, plans: BTreeMap<FileCall, LogicalPlan>) {
+        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Opened { target, plans };
+    }
+
+    /// A number for a store root, and whether it is new.
+    fn root_number(&self, root: &str) -> (usize, bool) {
+        let mut roots = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = roots.len();
+        let number = *roots.entry(root.to_owned()).or_insert(next);
+        (number, number == next)
+    }
+}
+
+/// Opens what a call names.
+///
+/// # Cost
+/// For files, the requests of inferring their columns; for a Delta table, those of its log.
+pub(crate) async fn open(
+    call: &FileCall,
+    engine: &crate::engine::Engine,
+    storage: &crate::query::Storage,
+    spelling: &mut Spelling,
+) -> Result<LogicalPlan, SqlError> {
+    match call.reader {
+        Reader::Delta => delta::open(call, engine, storage, spelling).await,
+        _ => files::open(call, engine, storage, spelling).await,
+    }
+}
+
+/// Folds the column names of a plan, noting how they are spelled.
+fn fold_columns(plan: LogicalPlan, spelling: &mut Spelling) -> Result<LogicalPlan, SqlError> {
+    let mut folded = BTreeSet::new();
+    let mut exprs = Vec::new();
+    for column in plan.schema().columns() {
+        let name = fold(&column.name);
+        spelling.note_column(&column.name);
+        if !folded.insert(name.clone()) {
+            return Err(SqlError::DuplicateColumn { name: column.name });
+        }
+        exprs.push(col(column).alias(name));
+    }
+    LogicalPlanBuilder::from(plan)
+        .project(exprs)
+        .and_then(LogicalPlanBuilder::build)
+        .map_err(|error| crate::error::translate::translate(error, spelling))
+}
+
+/// Plans the tables of FROM that are ours.
+#[derive(Debug)]
+pub(crate) struct FunctionPlanner(pub(crate) Arc<Functions>);
+
+impl RelationPlanner for FunctionPlanner {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        _context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        let TableFactor::Table { name, alias, version, .. } = &relation else {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        };
+        if version.is_some() {
+            return Err(carry(SqlError::Unsupported {
+                what: "VERSION AS OF and TIMESTAMP AS OF".to_owned(),
+                hint: Some("delta_scan('<url>', version => n) reads an older version".to_owned()),
+            }));
+        }
+        let opened = self.0.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_target = name.0.len() == 1
+            && name.0.iter().all(|p| p.as_ident().is_some_and(|ident| ident.value == TARGET));
+        if is_target && let Some(target) = &opened.target {
+            let source = provider_as_source(Arc::clone(&target.provider) as _);
+            let plan =
+                LogicalPlanBuilder::scan(target.reference.clone(), source, None)?.build()?;
+            let planned = PlannedRelation::new(plan, alias.clone());
+            return Ok(RelationPlanning::Planned(Box::new(planned)));
+        }
+        let Some(call) = FileCall::of(&relation).map_err(carry)? else {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        };
+        let Some(plan) = opened.plans.get(&call) else {
+            return Err(carry(SqlError::Internal { context: "a file that was not opened" }));
+        };
+        let planned = PlannedRelation::new(plan.clone(), alias.clone());
+        Ok(RelationPlanning::Planned(Box::new(planned)))
+    }
+}

@@ -1,0 +1,40 @@
+//! SQL over a TarnDB database: sessions, transactions, DDL, DML and queries.
+//!
+//! A [`Session`] takes statements. Our own parser reads them; queries are planned and run by
+//! the engine (DataFusion) over table providers that are pinned to the transaction's
+//! snapshot; changes go through `tarndb_db::Transaction`.
+//!
+//! Invariant: this is the only crate that knows the engine. The engine never writes a table:
+//! its hooks for that return errors, and DML is planned as an ordinary query whose result
+//! names the rows to change.
+//! Spec: docs/sql/.
+
+mod catalog;
+mod copy;
+mod ddl;
+mod dml;
+mod engine;
+mod error;
+mod explain;
+mod function;
+mod import;
+mod name;
+mod options;
+mod outcome;
+mod parser;
+mod provider;
+mod query;
+mod session;
+mod setting;
+mod show;
+mod types;
+
+pub use error::{FileValueError, SqlError, SyntaxError};
+pub use import::{ImportFile, ImportOptions, ImportProgress, ImportReport};
+pub use options::SessionOptions;
+pub use outcome::{Outcome, RowStream};
+pub use parser::{
+    AlterAction, ColumnDef, Copy, CreateTable, Delete, Explain, Insert, ParsedStatement, Show,
+    Statement, TableName, Update, is_incomplete, parse,
+};
+pub use session::Session;

@@ -1,0 +1,104 @@
+//! Names: kept as written, compared without regard to case.
+//!
+//! Invariant: two names are one exactly when their folded forms are equal. The engine only ever
+//! sees folded names (tables, columns, aliases); spelling comes back with the result.
+
+use std::collections::BTreeMap;
+
+/// The form under which a name is compared.
+pub(crate) fn fold(name: &str) -> String {
+    name.to_lowercase()
+}
+
+/// Whether two names are the same.
+pub(crate) fn same(a: &str, b: &str) -> bool {
+    fold(a) == fold(b)
+}
+
+/// How folded names are spelled: by the tables a statement reads, else by its own text.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spelling {
+    columns: BTreeMap<String, String>,
+    words: BTreeMap<String, String>,
+}
+
+impl Spelling {
+    /// Notes a column of a table; the first spelling stays.
+    pub(crate) fn note_column(&mut self, name: &str) {
+        note(&mut self.columns, name);
+    }
+
+    /// Notes a word of the statement; the first spelling stays.
+    pub(crate) fn note_word(&mut self, name: &str) {
+        note(&mut self.words, name);
+    }
+
+    /// The spelling of a folded name.
+    pub(crate) fn of<'a>(&'a self, folded: &'a str) -> &'a str {
+        let known = self.columns.get(folded).or_else(|| self.words.get(folded));
+        known.map_or(folded, String::as_str)
+    }
+}
+
+fn note(map: &mut BTreeMap<String, String>, name: &str) {
+    let folded = fold(name);
+    if folded != name {
+        map.entry(folded).or_insert_with(|| name.to_owned());
+    } else {
+        map.entry(folded.clone()).or_insert(folded);
+    }
+}
+
+/// Up to three of `known` that `name` may have been meant to be, nearest first.
+pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let folded = fold(name);
+    let bound = (folded.chars().count() / 3).max(1) + 1;
+    let mut found = known
+        .into_iter()
+        .map(|candidate| (distance(&folded, &fold(candidate)), candidate))
+        .filter(|(distance, candidate)| {
+            *distance < bound || (folded.len() > 2 && fold(candidate).contains(&folded))
+        })
+        .collect::<Vec<_>>();
+    found.sort();
+    found.dedup();
+    found.into_iter().take(3).map(|(_, candidate)| candidate.to_owned()).collect()
+}
+
+/// The number of single-character edits between two texts (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b = b.chars().collect::<Vec<_>>();
+    let mut row = (0..=b.len()).collect::<Vec<_>>();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        let mut next = vec![left];
+        for (y, above) in b.iter().zip(row.iter().skip(1)) {
+            let cost = diagonal + usize::from(x != *y);
+            diagonal = *above;
+            left = cost.min(above + 1).min(left + 1);
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_come_nearest_first() {
+        assert_eq!(near("flihgts", ["flights", "planes"]), ["flights"]);
+        assert_eq!(near("createdat", ["CreatedAt", "id"]), ["CreatedAt"]);
+        assert!(near("zzz", ["flights", "planes"]).is_empty());
+    }
+
+    #[test]
+    fn distance_counts_edits() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("abc", "abc"), 0);
+    }
+}

@@ -1,0 +1,232 @@
+//! Transactions, SHOW, SET, RESET, DESCRIBE, EXPLAIN and COPY.
+//!
+//! Does not: know which settings exist; that is `setting`.
+
+use datafusion::sql::sqlparser::tokenizer::Token;
+use tarndb_txn::Isolation;
+
+use crate::error::SqlError;
+use crate::parser::ast::{Copy, Explain, Show, Statement};
+use crate::parser::cursor::Cursor;
+use crate::parser::{ddl, dml, parse_statement};
+
+/// BEGIN, COMMIT, ROLLBACK and their other spellings.
+pub(crate) fn transaction(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if cursor.at_word("savepoint") || (cursor.at_word("rollback") && to_savepoint(cursor)) {
+        return Err(cursor.unsupported("SAVEPOINT", "a transaction is rolled back as a whole"));
+    }
+    if cursor.words(&["start", "transaction"]) {
+        return begin(cursor);
+    }
+    if cursor.word("begin") {
+        let _ = cursor.word("transaction") || cursor.word("work");
+        return begin(cursor);
+    }
+    if cursor.word("commit") || cursor.word("end") {
+        let _ = cursor.word("transaction") || cursor.word("work");
+        return Ok(Statement::Commit);
+    }
+    if cursor.word("rollback") || cursor.word("abort") {
+        let _ = cursor.word("transaction") || cursor.word("work");
+        return Ok(Statement::Rollback);
+    }
+    Err(cursor.expected("START TRANSACTION"))
+}
+
+fn to_savepoint(cursor: &Cursor<'_>) -> bool {
+    (1..3).any(|ahead| cursor.at_word_ahead(ahead, "to"))
+}
+
+fn begin(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let mut isolation = None;
+    while !cursor.is_end() {
+        if cursor.words(&["isolation", "level"]) {
+            isolation = Some(isolation_level(cursor)?);
+        } else if cursor.words(&["read", "write"]) {
+            // The default.
+        } else if cursor.words(&["read", "only"]) {
+            return Err(cursor.unsupported("READ ONLY", "a transaction that writes nothing is one"));
+        } else {
+            return Err(cursor.expected("ISOLATION LEVEL or the end of the statement"));
+        }
+        cursor.token(&Token::Comma);
+    }
+    Ok(Statement::Begin { isolation })
+}
+
+/// The words of an isolation level.
+pub(crate) fn isolation_level(cursor: &mut Cursor<'_>) -> Result<Isolation, SqlError> {
+    if cursor.word("serializable") {
+        return Ok(Isolation::Serializable);
+    }
+    if cursor.word("snapshot") || cursor.words(&["repeatable", "read"]) {
+        return Ok(Isolation::Snapshot);
+    }
+    // A stronger level than asked for is always right.
+    if cursor.words(&["read", "committed"]) || cursor.words(&["read", "uncommitted"]) {
+        return Ok(Isolation::Snapshot);
+    }
+    Err(cursor.expected("SNAPSHOT or SERIALIZABLE"))
+}
+
+/// The other statements of this module.
+pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if cursor.word("show") {
+        return show(cursor).map(Statement::Show);
+    }
+    if cursor.word("set") {
+        return set(cursor);
+    }
+    if cursor.word("reset") {
+        return Ok(Statement::Reset { name: cursor.dotted("a setting")?.to_lowercase() });
+    }
+    if cursor.word("describe") || cursor.word("desc") {
+        cursor.word("table");
+        return Ok(Statement::Describe { name: cursor.table_name()? });
+    }
+    if cursor.word("explain") {
+        return explain(cursor).map(Statement::Explain);
+    }
+    if cursor.word("copy") {
+        return copy(cursor).map(Statement::Copy);
+    }
+    Err(cursor.expected(
+        "a statement (SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, TRUNCATE, BEGIN, \
+         COMMIT, ROLLBACK, SHOW, DESCRIBE, EXPLAIN, COPY, SET)",
+    ))
+}
+
+fn show(cursor: &mut Cursor<'_>) -> Result<Show, SqlError> {
+    if cursor.word("tables") {
+        let schema = if cursor.word("in") || cursor.word("from") {
+            Some(cursor.identifier("a schema name")?)
+        } else {
+            None
+        };
+        return Ok(Show::Tables { schema });
+    }
+    if cursor.word("schemas") || cursor.word("databases") {
+        return Ok(Show::Schemas);
+    }
+    if cursor.word("all") {
+        return Ok(Show::All);
+    }
+    if cursor.words(&["transaction", "isolation", "level"]) {
+        return Ok(Show::Setting("tarndb.isolation".to_owned()));
+    }
+    Ok(Show::Setting(cursor.dotted("TABLES, SCHEMAS, ALL or a setting")?.to_lowercase()))
+}
+
+fn set(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if cursor.words(&["transaction", "isolation", "level"])
+        || cursor.words(&["session", "characteristics"])
+    {
+        return Err(cursor.unsupported("SET TRANSACTION", "say BEGIN ISOLATION LEVEL .."));
+    }
+    let _ = cursor.word("session") || cursor.word("local");
+    if cursor.words(&["time", "zone"]) {
+        let value = ddl::option_value(cursor)?;
+        return Ok(Statement::Set { name: "datafusion.execution.time_zone".to_owned(), value });
+    }
+    let name = cursor.dotted("a setting")?.to_lowercase();
+    if !cursor.token(&Token::Eq) {
+        cursor.expect_word("to")?;
+    }
+    Ok(Statement::Set { name, value: ddl::option_value(cursor)? })
+}
+
+fn explain(cursor: &mut Cursor<'_>) -> Result<Explain, SqlError> {
+    let (mut analyze, mut verbose, mut format) = (false, false, None);
+    let options = cursor.peek() == &Token::LParen
+        && ["analyze", "verbose", "format"].iter().any(|w| cursor.at_word_ahead(1, w));
+    if options {
+        cursor.skip();
+    }
+    loop {
+        if cursor.word("analyze") {
+            analyze = true;
+        } else if cursor.word("verbose") {
+            verbose = true;
+        } else if cursor.word("format") {
+            format = Some(cursor.identifier("a format")?.to_lowercase());
+        } else {
+            break;
+        }
+        cursor.token(&Token::Comma);
+    }
+    if options {
+        cursor.expect(&Token::RParen)?;
+    }
+    let statement = parse_statement(cursor)?;
+    match statement {
+        Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
+            Ok(Explain { analyze, verbose, format, statement: Box::new(statement) })
+        }
+        _ => Err(cursor.unsupported(
+            "EXPLAIN of this statement",
+            "queries, INSERT, UPDATE and DELETE can be explained",
+        )),
+    }
+}
+
+fn copy(cursor: &mut Cursor<'_>) -> Result<Copy, SqlError> {
+    let query = if cursor.token(&Token::LParen) {
+        let query = dml::query(cursor)?;
+        cursor.expect(&Token::RParen)?;
+        query
+    } else {
+        table_query(cursor)?
+    };
+    if cursor.at_word("from") {
+        return Err(cursor.unsupported(
+            "COPY .. FROM",
+            "INSERT INTO t SELECT * FROM 'file.csv', or the import command",
+        ));
+    }
+    cursor.expect_word("to")?;
+    let target = cursor.expect_string("a file name as text")?;
+    let mut copy = Copy { query, target, format: None, options: Vec::new() };
+    while !cursor.is_end() {
+        if cursor.words(&["stored", "as"]) {
+            copy.format = Some(cursor.identifier("a format")?.to_lowercase());
+        } else {
+            let _ = cursor.word("with") || cursor.word("options");
+            for (key, value) in cursor.list(copy_option)? {
+                if key == "format" {
+                    copy.format = Some(value.to_lowercase());
+                } else {
+                    copy.options.push((key, value));
+                }
+            }
+        }
+    }
+    Ok(copy)
+}
+
+/// `t` as the query `TABLE t`.
+fn table_query(
+    cursor: &mut Cursor<'_>,
+) -> Result<Box<datafusion::sql::sqlparser::ast::Query>, SqlError> {
+    let name = cursor.table_name()?;
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let from = match &name.schema {
+        Some(schema) => format!("{}.{}", quoted(schema), quoted(&name.name)),
+        None => quoted(&name.name),
+    };
+    let text = format!("SELECT * FROM {from}");
+    let source = super::Source::new(&text)?;
+    let mut inner = Cursor::new(&source, source.tokens().to_vec());
+    dml::query(&mut inner)
+}
+
+fn copy_option(cursor: &mut Cursor<'_>) -> Result<(String, String), SqlError> {
+    let key = match cursor.string() {
+        Some(key) => key.to_lowercase(),
+        None => cursor.dotted("an option")?.to_lowercase(),
+    };
+    cursor.token(&Token::Eq);
+    if matches!(cursor.peek(), Token::Comma | Token::RParen) {
+        return Ok((key, "true".to_owned()));
+    }
+    Ok((key, ddl::option_value(cursor)?))
+}

@@ -1,0 +1,242 @@
+//! What a statement says, as this crate's own types.
+//!
+//! Invariant: names are kept as written; embedded queries and expressions have their names
+//! folded (see `name`), so that the engine resolves them without regard to case.
+//! Does not: know whether anything named here exists.
+
+use std::fmt;
+
+use datafusion::sql::sqlparser::ast::{Expr, Query};
+use tarndb_table::DataType;
+use tarndb_txn::Isolation;
+
+/// `[schema.]table` as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableName {
+    /// The schema, when said.
+    pub schema: Option<String>,
+    /// The table.
+    pub name: String,
+}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.schema {
+            Some(schema) => write!(f, "{schema}.{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// A parsed statement.
+#[derive(Clone, Debug)]
+pub enum Statement {
+    /// BEGIN.
+    Begin {
+        /// The isolation level, when said.
+        isolation: Option<Isolation>,
+    },
+    /// COMMIT or END.
+    Commit,
+    /// ROLLBACK or ABORT.
+    Rollback,
+    /// CREATE TABLE.
+    CreateTable(Box<CreateTable>),
+    /// CREATE SCHEMA.
+    CreateSchema {
+        /// The schema.
+        name: String,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+    },
+    /// DROP SCHEMA.
+    DropSchema {
+        /// The schema.
+        name: String,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// CASCADE: its tables too.
+        cascade: bool,
+    },
+    /// DROP TABLE.
+    DropTable {
+        /// The tables.
+        names: Vec<TableName>,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
+    /// ALTER TABLE.
+    AlterTable {
+        /// The table.
+        name: TableName,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// What to change.
+        action: AlterAction,
+    },
+    /// TRUNCATE.
+    Truncate {
+        /// The table.
+        name: TableName,
+    },
+    /// INSERT.
+    Insert(Insert),
+    /// UPDATE.
+    Update(Update),
+    /// DELETE.
+    Delete(Delete),
+    /// A query for the engine.
+    Query(Box<Query>),
+    /// SHOW.
+    Show(Show),
+    /// SET.
+    Set {
+        /// The setting.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// RESET.
+    Reset {
+        /// The setting.
+        name: String,
+    },
+    /// DESCRIBE.
+    Describe {
+        /// The table.
+        name: TableName,
+    },
+    /// EXPLAIN.
+    Explain(Explain),
+    /// COPY .. TO.
+    Copy(Copy),
+}
+
+/// One column of CREATE TABLE or ADD COLUMN.
+#[derive(Clone, Debug)]
+pub struct ColumnDef {
+    /// Name as written.
+    pub name: String,
+    /// Type.
+    pub data_type: DataType,
+    /// Not NOT NULL.
+    pub nullable: bool,
+    /// COMMENT.
+    pub comment: Option<String>,
+}
+
+/// CREATE TABLE.
+#[derive(Clone, Debug)]
+pub struct CreateTable {
+    /// The table.
+    pub name: TableName,
+    /// OR REPLACE.
+    pub or_replace: bool,
+    /// IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// The columns; empty with a query.
+    pub columns: Vec<ColumnDef>,
+    /// PARTITIONED BY.
+    pub partition_columns: Vec<String>,
+    /// WITH and TBLPROPERTIES, as written.
+    pub options: Vec<(String, String)>,
+    /// COMMENT.
+    pub comment: Option<String>,
+    /// AS SELECT.
+    pub query: Option<Box<Query>>,
+}
+
+/// What ALTER TABLE changes.
+#[derive(Clone, Debug)]
+pub enum AlterAction {
+    /// RENAME TO.
+    Rename(TableName),
+    /// ADD COLUMN.
+    AddColumns {
+        /// The new columns.
+        columns: Vec<ColumnDef>,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+    },
+    /// SET TBLPROPERTIES.
+    SetOptions(Vec<(String, String)>),
+    /// UNSET TBLPROPERTIES.
+    UnsetOptions(Vec<String>),
+}
+
+/// INSERT.
+#[derive(Clone, Debug)]
+pub struct Insert {
+    /// The table.
+    pub table: TableName,
+    /// The columns named, empty for all in order.
+    pub columns: Vec<String>,
+    /// VALUES or SELECT.
+    pub query: Box<Query>,
+}
+
+/// UPDATE.
+#[derive(Clone, Debug)]
+pub struct Update {
+    /// The table.
+    pub table: TableName,
+    /// AS.
+    pub alias: Option<String>,
+    /// SET, with column names as written.
+    pub assignments: Vec<(String, Expr)>,
+    /// WHERE.
+    pub filter: Option<Expr>,
+}
+
+/// DELETE.
+#[derive(Clone, Debug)]
+pub struct Delete {
+    /// The table.
+    pub table: TableName,
+    /// AS.
+    pub alias: Option<String>,
+    /// WHERE.
+    pub filter: Option<Expr>,
+}
+
+/// SHOW.
+#[derive(Clone, Debug)]
+pub enum Show {
+    /// SHOW TABLES.
+    Tables {
+        /// Of one schema only.
+        schema: Option<String>,
+    },
+    /// SHOW SCHEMAS.
+    Schemas,
+    /// SHOW ALL.
+    All,
+    /// SHOW a setting.
+    Setting(String),
+}
+
+/// EXPLAIN.
+#[derive(Clone, Debug)]
+pub struct Explain {
+    /// ANALYZE: executes.
+    pub analyze: bool,
+    /// VERBOSE.
+    pub verbose: bool,
+    /// FORMAT.
+    pub format: Option<String>,
+    /// What to explain.
+    pub statement: Box<Statement>,
+}
+
+/// COPY .. TO.
+#[derive(Clone, Debug)]
+pub struct Copy {
+    /// What to write.
+    pub query: Box<Query>,
+    /// Where to: a path or URL.
+    pub target: String,
+    /// The format, when said.
+    pub format: Option<String>,
+    /// Other options, keys in lower case.
+    pub options: Vec<(String, String)>,
+}

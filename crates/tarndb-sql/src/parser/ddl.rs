@@ -1,0 +1,247 @@
+//! CREATE, DROP, ALTER and TRUNCATE.
+//!
+//! Invariant: the clauses of CREATE TABLE may come in any order, each at most once, with
+//! `AS query` last.
+
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use crate::error::SqlError;
+use crate::name::same;
+use crate::parser::ast::{AlterAction, ColumnDef, CreateTable, Statement};
+use crate::parser::cursor::Cursor;
+use crate::parser::{dml, types};
+
+/// A statement of this module; the cursor stands on its first word.
+pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if cursor.word("truncate") {
+        cursor.word("table");
+        return Ok(Statement::Truncate { name: cursor.table_name()? });
+    }
+    if cursor.word("alter") {
+        return alter(cursor);
+    }
+    if cursor.word("drop") {
+        return drop(cursor);
+    }
+    cursor.expect_word("create")?;
+    let or_replace = cursor.words(&["or", "replace"]);
+    if cursor.at_word("schema") || cursor.at_word("database") {
+        cursor.skip();
+        if or_replace {
+            return Err(cursor.error("a schema cannot be replaced: drop it first"));
+        }
+        let if_not_exists = cursor.words(&["if", "not", "exists"]);
+        let name = cursor.identifier("a schema name")?;
+        return Ok(Statement::CreateSchema { name, if_not_exists });
+    }
+    cursor.word("managed");
+    if cursor.word("table") {
+        return create_table(cursor, or_replace).map(|t| Statement::CreateTable(Box::new(t)));
+    }
+    Err(match cursor.peek() {
+        Token::EOF => cursor.expected("TABLE or SCHEMA"),
+        token => {
+            let what = format!("CREATE {}", token.to_string().to_uppercase());
+            cursor.unsupported(&what, "CREATE TABLE and CREATE SCHEMA are there")
+        }
+    })
+}
+
+fn drop(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if cursor.at_word("schema") || cursor.at_word("database") {
+        cursor.skip();
+        let if_exists = cursor.words(&["if", "exists"]);
+        let name = cursor.identifier("a schema name")?;
+        let cascade = cursor.word("cascade");
+        if !cascade {
+            cursor.word("restrict");
+        }
+        return Ok(Statement::DropSchema { name, if_exists, cascade });
+    }
+    cursor.expect_word("table")?;
+    let if_exists = cursor.words(&["if", "exists"]);
+    let mut names = vec![cursor.table_name()?];
+    while cursor.token(&Token::Comma) {
+        names.push(cursor.table_name()?);
+    }
+    cursor.word("restrict");
+    Ok(Statement::DropTable { names, if_exists })
+}
+
+fn alter(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    cursor.expect_word("table")?;
+    let if_exists = cursor.words(&["if", "exists"]);
+    let name = cursor.table_name()?;
+    let action = alter_action(cursor)?;
+    Ok(Statement::AlterTable { name, if_exists, action })
+}
+
+fn alter_action(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
+    if cursor.words(&["rename", "to"]) {
+        return Ok(AlterAction::Rename(cursor.table_name()?));
+    }
+    if cursor.word("add") {
+        let _ = cursor.word("column") || cursor.word("columns");
+        let if_not_exists = cursor.words(&["if", "not", "exists"]);
+        let columns = if cursor.peek() == &Token::LParen {
+            cursor.list(column)?
+        } else {
+            vec![column(cursor)?]
+        };
+        return Ok(AlterAction::AddColumns { columns, if_not_exists });
+    }
+    if cursor.word("set") {
+        let _ = cursor.word("tblproperties") || cursor.word("properties");
+        return Ok(AlterAction::SetOptions(cursor.list(option)?));
+    }
+    if cursor.at_word("unset") || cursor.at_word("reset") {
+        cursor.skip();
+        let _ = cursor.word("tblproperties") || cursor.word("properties");
+        return Ok(AlterAction::UnsetOptions(cursor.list(option_key)?));
+    }
+    Err(cursor.unsupported(
+        "this form of ALTER TABLE",
+        "RENAME TO, ADD COLUMN, SET TBLPROPERTIES and UNSET TBLPROPERTIES are there",
+    ))
+}
+
+fn create_table(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<CreateTable, SqlError> {
+    let if_not_exists = cursor.words(&["if", "not", "exists"]);
+    if or_replace && if_not_exists {
+        return Err(cursor.error("OR REPLACE and IF NOT EXISTS exclude each other"));
+    }
+    let name = cursor.table_name()?;
+    let columns =
+        if cursor.peek() == &Token::LParen { cursor.list(column)? } else { Vec::new() };
+    let mut table = CreateTable {
+        name,
+        or_replace,
+        if_not_exists,
+        columns,
+        partition_columns: Vec::new(),
+        options: Vec::new(),
+        comment: None,
+        query: None,
+    };
+    while !cursor.is_end() {
+        clause(cursor, &mut table)?;
+    }
+    match (&table.query, table.columns.is_empty()) {
+        (None, true) => Err(cursor.expected("the columns in brackets, or AS and a query")),
+        (Some(_), false) => Err(cursor
+            .error("columns and AS query exclude each other: the query names the columns")),
+        _ => Ok(table),
+    }
+}
+
+fn clause(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<(), SqlError> {
+    if cursor.word("using") {
+        let format = cursor.identifier("a format")?;
+        if !same(&format, "delta") {
+            let what = format!("the table format {format}");
+            return Err(cursor.unsupported(&what, "tables are Delta tables: USING DELTA"));
+        }
+    } else if cursor.words(&["partitioned", "by"]) || cursor.words(&["partition", "by"]) {
+        if !table.partition_columns.is_empty() {
+            return Err(cursor.error("PARTITIONED BY is said twice"));
+        }
+        let repeated = cursor.list(partition_column)?;
+        for (name, column) in repeated {
+            table.columns.extend(column);
+            table.partition_columns.push(name);
+        }
+    } else if cursor.at_any(&["with", "tblproperties", "options"]) {
+        cursor.skip();
+        table.options.extend(cursor.list(option)?);
+    } else if cursor.word("comment") {
+        cursor.token(&Token::Eq);
+        table.comment = Some(cursor.expect_string("the comment as text")?);
+    } else if cursor.word("as") {
+        table.query = Some(dml::query(cursor)?);
+        cursor.expect_end()?;
+    } else if cursor.at_any(&["location", "like", "clone", "cluster", "clustered"]) {
+        let what = format!("{} in CREATE TABLE", cursor.peek());
+        return Err(cursor.unsupported(&what, "the database places its tables itself"));
+    } else {
+        return Err(
+            cursor.expected("USING, PARTITIONED BY, WITH, TBLPROPERTIES, COMMENT, AS or the end")
+        );
+    }
+    Ok(())
+}
+
+/// `name`, or `name type` which also declares the column.
+fn partition_column(
+    cursor: &mut Cursor<'_>,
+) -> Result<(String, Option<ColumnDef>), SqlError> {
+    if matches!(cursor.peek_at(1), Token::Comma | Token::RParen) {
+        return Ok((cursor.identifier("a column")?, None));
+    }
+    let column = column(cursor)?;
+    Ok((column.name.clone(), Some(column)))
+}
+
+fn column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
+    let constraint = ["constraint", "primary", "unique", "foreign", "check"];
+    if cursor.at_any(&constraint) && matches!(cursor.peek_at(1), Token::LParen | Token::Word(_)) {
+        let second = ["key", "("];
+        let is_constraint = cursor.at_word("constraint")
+            || second.iter().any(|s| cursor.peek_at(1).to_string().eq_ignore_ascii_case(s));
+        if is_constraint {
+            return Err(constraint_error(cursor));
+        }
+    }
+    let name = cursor.identifier("a column name")?;
+    let data_type = types::data_type(cursor)?;
+    let mut column = ColumnDef { name, data_type, nullable: true, comment: None };
+    loop {
+        if cursor.words(&["not", "null"]) {
+            column.nullable = false;
+        } else if cursor.word("comment") {
+            column.comment = Some(cursor.expect_string("the comment as text")?);
+        } else if cursor.word("null") {
+            column.nullable = true;
+        } else if cursor.at_any(&["primary", "unique", "references", "check", "constraint"]) {
+            return Err(constraint_error(cursor));
+        } else if cursor.at_any(&["default", "generated", "as"]) {
+            return Err(cursor
+                .unsupported("a column with a default", "leave it out and name the value"));
+        } else {
+            return Ok(column);
+        }
+    }
+}
+
+fn constraint_error(cursor: &Cursor<'_>) -> SqlError {
+    let what = format!("the constraint {}", cursor.peek().to_string().to_uppercase());
+    cursor.unsupported(&what, "NOT NULL is there; leave the other constraints out")
+}
+
+fn option(cursor: &mut Cursor<'_>) -> Result<(String, String), SqlError> {
+    let key = option_key(cursor)?;
+    cursor.expect(&Token::Eq)?;
+    Ok((key, option_value(cursor)?))
+}
+
+fn option_key(cursor: &mut Cursor<'_>) -> Result<String, SqlError> {
+    match cursor.string() {
+        Some(key) => Ok(key),
+        None => cursor.dotted("an option"),
+    }
+}
+
+/// A value of an option: text, number or word.
+pub(crate) fn option_value(cursor: &mut Cursor<'_>) -> Result<String, SqlError> {
+    if let Some(text) = cursor.string() {
+        return Ok(text);
+    }
+    let minus = if cursor.token(&Token::Minus) { "-" } else { "" };
+    let value = match cursor.peek() {
+        Token::Number(number, _) => format!("{minus}{number}"),
+        Token::Word(word) if minus.is_empty() => word.value.clone(),
+        _ => return Err(cursor.expected("a value: text in single quotes, a number or a word")),
+    };
+    cursor.skip();
+    Ok(value)
+}
+

@@ -1,0 +1,171 @@
+//! INSERT, UPDATE, DELETE and queries.
+//!
+//! Invariant: a clause that would change what is written (LIMIT, RETURNING, ON CONFLICT, USING,
+//! FROM) is refused by name; it is never read over.
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Query, Select, SelectFlavor, SelectItem, SetExpr, WildcardAdditionalOptions,
+};
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use crate::error::SqlError;
+use crate::name::same;
+use crate::parser::ast::{Delete, Insert, Statement, TableName, Update};
+use crate::parser::cursor::Cursor;
+
+/// A statement of this module; the cursor stands on its first word.
+pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if cursor.word("insert") {
+        return insert(cursor).map(Statement::Insert);
+    }
+    if cursor.word("update") {
+        return update(cursor).map(Statement::Update);
+    }
+    if cursor.word("delete") {
+        return delete(cursor).map(Statement::Delete);
+    }
+    Err(cursor.unsupported("MERGE", "INSERT, UPDATE and DELETE in one transaction do the same"))
+}
+
+/// A query for the engine.
+pub(crate) fn query(cursor: &mut Cursor<'_>) -> Result<Box<Query>, SqlError> {
+    let start = cursor.expected("a query");
+    let mut query = cursor.engine(|parser| parser.parse_query())?;
+    complete(&mut query.body);
+    match query.body.as_ref() {
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
+            Err(start.with_hint("WITH goes inside the statement: INSERT INTO t WITH .. SELECT .."))
+        }
+        _ if !query.locks.is_empty() => Err(cursor.unsupported(
+            "FOR UPDATE",
+            "writers detect conflicts when they commit; no lock is needed",
+        )),
+        _ => Ok(query),
+    }
+}
+
+/// `FROM t` alone means `SELECT * FROM t`.
+fn complete(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => complete_select(select),
+        SetExpr::Query(query) => complete(&mut query.body),
+        SetExpr::SetOperation { left, right, .. } => {
+            complete(left);
+            complete(right);
+        }
+        _ => {}
+    }
+}
+
+fn complete_select(select: &mut Select) {
+    if matches!(select.flavor, SelectFlavor::FromFirstNoSelect) && select.projection.is_empty() {
+        select.projection.push(SelectItem::Wildcard(WildcardAdditionalOptions::default()));
+    }
+}
+
+fn insert(cursor: &mut Cursor<'_>) -> Result<Insert, SqlError> {
+    if cursor.at_word("overwrite") || cursor.at_word("or") {
+        return Err(cursor.unsupported(
+            &format!("INSERT {}", cursor.peek().to_string().to_uppercase()),
+            "TRUNCATE and INSERT in one transaction replace a table's rows",
+        ));
+    }
+    cursor.expect_word("into")?;
+    cursor.word("table");
+    let table = cursor.table_name()?;
+    let mut columns = Vec::new();
+    let is_query = ["select", "with", "values", "table", "from"]
+        .iter()
+        .any(|word| cursor.at_word_ahead(1, word))
+        || cursor.peek_at(1) == &Token::LParen;
+    if cursor.peek() == &Token::LParen && !is_query {
+        columns = cursor.list(|c| c.identifier("a column"))?;
+    }
+    if cursor.words(&["default", "values"]) {
+        return Err(cursor.unsupported("DEFAULT VALUES", "columns have no defaults: say NULL"));
+    }
+    let query = query(cursor)?;
+    refuse_tail(cursor, &["returning", "on"])?;
+    Ok(Insert { table, columns, query })
+}
+
+fn update(cursor: &mut Cursor<'_>) -> Result<Update, SqlError> {
+    let table = cursor.table_name()?;
+    let alias = alias(cursor, &["set"])?;
+    cursor.expect_word("set")?;
+    let mut assignments = vec![assignment(cursor, &table, alias.as_deref())?];
+    while cursor.token(&Token::Comma) {
+        assignments.push(assignment(cursor, &table, alias.as_deref())?);
+    }
+    refuse_tail(cursor, &["from"])?;
+    let filter = filter(cursor)?;
+    refuse_tail(cursor, &["limit", "order", "returning"])?;
+    Ok(Update { table, alias, assignments, filter })
+}
+
+fn assignment(
+    cursor: &mut Cursor<'_>,
+    table: &TableName,
+    alias: Option<&str>,
+) -> Result<(String, Expr), SqlError> {
+    if cursor.peek() == &Token::LParen {
+        return Err(cursor.unsupported("SET (a, b) = ..", "assign each column by itself"));
+    }
+    let mut name = cursor.identifier("a column")?;
+    if cursor.token(&Token::Period) {
+        if !same(&name, alias.unwrap_or(&table.name)) {
+            return Err(cursor.unsupported(
+                "assigning to one field of a struct",
+                "assign the whole column: SET s = named_struct(..)",
+            ));
+        }
+        name = cursor.identifier("a column")?;
+    }
+    cursor.expect(&Token::Eq)?;
+    if cursor.at_word("default") {
+        return Err(cursor.unsupported("DEFAULT", "columns have no defaults: say NULL"));
+    }
+    Ok((name, cursor.engine(|parser| parser.parse_expr())?))
+}
+
+fn delete(cursor: &mut Cursor<'_>) -> Result<Delete, SqlError> {
+    cursor.expect_word("from")?;
+    let table = cursor.table_name()?;
+    let alias = alias(cursor, &["where", "using", "limit", "order", "returning"])?;
+    refuse_tail(cursor, &["using"])?;
+    let filter = filter(cursor)?;
+    refuse_tail(cursor, &["limit", "order", "returning"])?;
+    Ok(Delete { table, alias, filter })
+}
+
+fn alias(cursor: &mut Cursor<'_>, not: &[&str]) -> Result<Option<String>, SqlError> {
+    if cursor.word("as") {
+        return cursor.identifier("an alias").map(Some);
+    }
+    match cursor.peek() {
+        Token::Word(_) if !cursor.at_any(not) => cursor.identifier("an alias").map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn filter(cursor: &mut Cursor<'_>) -> Result<Option<Expr>, SqlError> {
+    if cursor.word("where") { cursor.engine(|parser| parser.parse_expr()).map(Some) } else { Ok(None) }
+}
+
+fn refuse_tail(cursor: &Cursor<'_>, words: &[&str]) -> Result<(), SqlError> {
+    if cursor.at_any(words) {
+        let word = cursor.peek().to_string().to_uppercase();
+        let (what, hint) = match word.as_str() {
+            "LIMIT" | "ORDER" => (
+                "LIMIT in UPDATE and DELETE",
+                "choose the rows by a key: WHERE id IN (SELECT id FROM .. LIMIT n)",
+            ),
+            "RETURNING" => ("RETURNING", "select the rows in the same transaction"),
+            "ON" => ("ON CONFLICT", "UPDATE first, then INSERT what is missing, in a transaction"),
+            "USING" => ("DELETE .. USING", "use WHERE EXISTS (SELECT ..)"),
+            _ => ("UPDATE .. FROM", "use a subquery: SET c = (SELECT ..) WHERE EXISTS (SELECT ..)"),
+        };
+        return Err(cursor.unsupported(what, hint));
+    }
+    Ok(())
+}

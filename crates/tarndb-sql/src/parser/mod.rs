@@ -1,0 +1,110 @@
+//! Our own parser of statements over the engine's tokens.
+//!
+//! Invariant: a script is cut at `;` outside strings, comments and dollar quotes; every
+//! statement keeps its own text and position; a syntax error names line and column of the
+//! script. Queries and expressions inside are read by the engine's parser.
+//! Does not: resolve names or types of expressions.
+
+pub(crate) mod ast;
+mod admin;
+mod cursor;
+mod ddl;
+mod dialect;
+mod dml;
+mod source;
+#[cfg(test)]
+mod tests;
+mod types;
+
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+pub use ast::{
+    AlterAction, ColumnDef, Copy, CreateTable, Delete, Explain, Insert, Show, Statement, TableName,
+    Update,
+};
+pub(crate) use types::parse_type;
+
+use crate::error::SqlError;
+use crate::name::Spelling;
+use cursor::Cursor;
+use source::Source;
+
+/// One statement of a script.
+#[derive(Clone, Debug)]
+pub struct ParsedStatement {
+    /// The text of the statement, without the `;`.
+    pub text: String,
+    /// Line and column (1-based, in characters) where it starts in the script.
+    pub position: (u64, u64),
+    /// What it says.
+    pub statement: Statement,
+    /// Spelling of the names in it.
+    pub(crate) spelling: Spelling,
+}
+
+/// Cuts a script into statements and parses each.
+///
+/// # Errors
+///
+/// [`SqlError::Syntax`] for the first statement that does not parse: nothing of the script is
+/// returned then. [`SqlError::Unsupported`] for known SQL that is not there.
+pub fn parse(text: &str) -> Result<Vec<ParsedStatement>, SqlError> {
+    let source = Source::new(text)?;
+    let mut statements = Vec::new();
+    for tokens in source.tokens().split(|token| token.token == Token::SemiColon) {
+        if let Some(first) = tokens.first() {
+            statements.push(parse_one(&source, first, tokens)?);
+        }
+    }
+    Ok(statements)
+}
+
+/// Whether `text` ends in the middle of a statement: an open quote or comment, or no `;` at
+/// the end. For line editors.
+pub fn is_incomplete(text: &str) -> bool {
+    match Source::new(text) {
+        Ok(source) => source.tokens().last().is_some_and(|t| t.token != Token::SemiColon),
+        Err(_) => true,
+    }
+}
+
+fn parse_one(
+    source: &Source<'_>,
+    first: &TokenWithSpan,
+    tokens: &[TokenWithSpan],
+) -> Result<ParsedStatement, SqlError> {
+    let mut cursor = Cursor::new(source, tokens.to_vec());
+    let statement = parse_statement(&mut cursor)?;
+    cursor.expect_end()?;
+    let end = tokens.last().map(|last| last.span.end);
+    let mut spelling = Spelling::default();
+    for token in tokens {
+        if let Token::Word(word) = &token.token {
+            spelling.note_word(&word.value);
+        }
+    }
+    Ok(ParsedStatement {
+        text: source.slice(first.span.start, end).to_owned(),
+        position: (first.span.start.line, first.span.start.column),
+        statement,
+        spelling,
+    })
+}
+
+fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if cursor.at_any(&["select", "with", "values", "table", "from"])
+        || cursor.peek() == &Token::LParen
+    {
+        return dml::query(cursor).map(Statement::Query);
+    }
+    if cursor.at_any(&["begin", "start", "commit", "end", "rollback", "abort", "savepoint"]) {
+        return admin::transaction(cursor);
+    }
+    if cursor.at_any(&["create", "drop", "alter", "truncate"]) {
+        return ddl::statement(cursor);
+    }
+    if cursor.at_any(&["insert", "update", "delete", "merge"]) {
+        return dml::statement(cursor);
+    }
+    admin::statement(cursor)
+}

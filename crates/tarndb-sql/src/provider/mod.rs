@@ -1,0 +1,225 @@
+//! A table at one version, as the engine scans it.
+//!
+//! Invariant: a provider is pinned to the state it was made from; its column names are folded
+//! (see `name`) while the files keep theirs; rows deleted in that state are never given out.
+//! The engine's hooks for changes return errors: they lose predicates.
+//! Does not: decide what to change; `dml` does, with the hidden columns of a target scan.
+
+mod prune;
+mod scan;
+mod selection;
+
+use std::sync::Arc;
+
+use arrow_schema::{Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{Result, Statistics};
+use datafusion::datasource::TableType;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_plan::ExecutionPlan;
+use object_store::path::Path;
+use tarndb_db::{DbError, Snapshot};
+use tarndb_storage::Store;
+use tarndb_table::{DataFile, Deletion, RowSet, TableCodec, TableError, TableState};
+use tarndb_types::TableId;
+
+use crate::error::{SqlError, translate};
+use crate::name::fold;
+
+/// A table's state and where its files are.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    /// `schema.name`, for messages.
+    pub(crate) name: String,
+    /// The state.
+    pub(crate) state: Arc<TableState>,
+    /// The store with its files.
+    pub(crate) store: Store,
+    /// Under which the engine knows the store.
+    pub(crate) store_url: ObjectStoreUrl,
+    /// Root of the table in the store.
+    pub(crate) location: Path,
+    /// Reads its deletion vectors.
+    pub(crate) codec: Arc<dyn TableCodec>,
+    /// Keeps the vectors that were read, for a table of the database.
+    pub(crate) vectors: Option<(Snapshot, TableId)>,
+}
+
+impl Pinned {
+    /// The rows that a file's deletion deletes.
+    pub(crate) async fn deleted_rows(
+        &self,
+        deletion: &Deletion,
+    ) -> Result<Arc<RowSet>, TableError> {
+        if let (Deletion::Stored(_), Some((snapshot, id))) = (deletion, &self.vectors)
+            && snapshot.entry(*id).is_ok()
+        {
+            return match snapshot.deleted_rows(*id, deletion).await {
+                Ok(rows) => Ok(rows),
+                Err(DbError::Table { source, .. }) => Err(*source),
+                Err(DbError::Store(source)) => Err(TableError::Store(source)),
+                Err(_) => Err(TableError::Internal { context: "loading a deletion vector" }),
+            };
+        }
+        self.codec.load_deletion(&self.store, &self.location, deletion).await
+    }
+}
+
+/// Names of the columns that say where a row is: the index of its file and its position there.
+#[derive(Clone, Debug)]
+pub(crate) struct Hidden {
+    /// Index into [`TarnTable::files`].
+    pub(crate) file: String,
+    /// Physical position in the file.
+    pub(crate) position: String,
+}
+
+/// The provider.
+#[derive(Debug)]
+pub(crate) struct TarnTable {
+    pinned: Arc<Pinned>,
+    /// All files, so that an index names one.
+    files: Vec<Arc<DataFile>>,
+    /// Columns as the files spell them.
+    stored: SchemaRef,
+    /// Columns as the engine sees them, hidden ones last.
+    folded: SchemaRef,
+    hidden: Option<Hidden>,
+}
+
+impl TarnTable {
+    /// A provider for queries.
+    pub(crate) fn new(pinned: Arc<Pinned>) -> Self {
+        Self::build(pinned, None)
+    }
+
+    /// A provider for changes, with the hidden columns.
+    pub(crate) fn target(pinned: Arc<Pinned>) -> Self {
+        let hidden =
+            Hidden { file: free_name(&pinned.state, "_file"), position: free_name(&pinned.state, "_pos") };
+        Self::build(pinned, Some(hidden))
+    }
+
+    fn build(pinned: Arc<Pinned>, hidden: Option<Hidden>) -> Self {
+        let stored = pinned.state.schema.to_arrow();
+        let mut fields = stored
+            .fields()
+            .iter()
+            .map(|field| Arc::new(field.as_ref().clone().with_name(fold(field.name()))))
+            .collect::<Vec<_>>();
+        if let Some(hidden) = &hidden {
+            fields.push(scan::file_field(hidden));
+            fields.push(Arc::new(Field::new(
+                &hidden.position,
+                arrow_schema::DataType::Int64,
+                false,
+            )));
+        }
+        let files = pinned.state.files.values().cloned().collect();
+        Self { pinned, files, stored, folded: Arc::new(Schema::new(fields)), hidden }
+    }
+
+    /// What it is pinned to.
+    pub(crate) fn pinned(&self) -> &Arc<Pinned> {
+        &self.pinned
+    }
+
+    /// All files in the order of the hidden index.
+    pub(crate) fn files(&self) -> &[Arc<DataFile>] {
+        &self.files
+    }
+
+    /// The hidden columns of a target.
+    pub(crate) fn hidden(&self) -> Option<&Hidden> {
+        self.hidden.as_ref()
+    }
+
+    /// Columns as the table spells them.
+    pub(crate) fn stored(&self) -> &SchemaRef {
+        &self.stored
+    }
+}
+
+/// `base`, or `base` with a number that no column of the table is called.
+fn free_name(state: &TableState, base: &str) -> String {
+    let mut name = base.to_owned();
+    let mut number = 0_u32;
+    while state.schema.field(&name).is_some() {
+        number += 1;
+        name = format!("{base}{number}");
+    }
+    name
+}
+
+fn hook_error(what: &str) -> datafusion::error::DataFusionError {
+    translate::carry(SqlError::Unsupported {
+        what: format!("{what} through the engine's own hook"),
+        hint: None,
+    })
+}
+
+#[async_trait]
+impl TableProvider for TarnTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.folded)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        scan::plan(self, state, projection, filters, limit).await
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        // Files are left out by bounds; the rows of the others are still to be filtered.
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(scan::table_statistics(self))
+    }
+
+    async fn insert_into(
+        &self,
+        _state: &dyn Session,
+        _input: Arc<dyn ExecutionPlan>,
+        _op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(hook_error("INSERT"))
+    }
+
+    async fn delete_from(
+        &self,
+        _state: &dyn Session,
+        _filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(hook_error("DELETE"))
+    }
+
+    async fn update(
+        &self,
+        _state: &dyn Session,
+        _assignments: Vec<(String, Expr)>,
+        _filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(hook_error("UPDATE"))
+    }
+
+    async fn truncate(&self, _state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(hook_error("TRUNCATE"))
+    }
+}

@@ -1,0 +1,146 @@
+//! Which files can hold a matching row, by partition values and statistics.
+//!
+//! Invariant: conservative. What is missing, malformed or of another type keeps the file.
+//! Bounds stay valid when rows are deleted (they may only become wider than the live rows).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, UInt64Array};
+use arrow_schema::SchemaRef;
+use datafusion::catalog::Session;
+use datafusion::common::pruning::PruningStatistics;
+use datafusion::common::{Column, DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
+use tarndb_table::{
+    DataFile, DataType, Field, Scalar, TableState, parse_partition_value, scalar_to_array,
+};
+
+use crate::name::fold;
+
+/// Indices of the files of `files` that may hold rows matching all `filters`.
+pub(crate) fn matching(
+    session: &dyn Session,
+    table: &TableState,
+    folded: &SchemaRef,
+    files: &[Arc<DataFile>],
+    filters: &[Expr],
+) -> Result<Vec<usize>> {
+    let all = || (0..files.len()).collect();
+    // A filter that the optimizer may still rewrite (a subquery) cannot be turned into a
+    // physical expression, and prunes nothing.
+    let plain = filters.iter().filter(|f| !has_subquery(f)).cloned();
+    let Some(filter) = conjunction(plain) else { return Ok(all()) };
+    let schema = DFSchema::try_from(folded.as_ref().clone())?;
+    let Ok(physical) = session.create_physical_expr(filter, &schema) else { return Ok(all()) };
+    let Ok(predicate) = predicate(physical, folded) else {
+        return Ok(all());
+    };
+    let keep = predicate.prune(&FileBounds { table, files })?;
+    Ok(keep.iter().enumerate().filter(|(_, keep)| **keep).map(|(index, _)| index).collect())
+}
+
+fn predicate(filter: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<PruningPredicate> {
+    PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema)).try_build(filter)
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    use datafusion::common::tree_node::TreeNode;
+    expr.exists(|e| {
+        Ok(matches!(
+            e,
+            Expr::ScalarSubquery(_)
+                | Expr::InSubquery(_)
+                | Expr::Exists(_)
+                | Expr::OuterReferenceColumn(..)
+        ))
+    })
+    .unwrap_or(true)
+}
+
+struct FileBounds<'a> {
+    table: &'a TableState,
+    files: &'a [Arc<DataFile>],
+}
+
+impl FileBounds<'_> {
+    fn field(&self, column: &Column) -> Option<&Field> {
+        self.table.schema.fields.iter().find(|field| fold(&field.name) == column.name)
+    }
+
+    /// One value per file, NULL where it is unknown.
+    fn values(
+        &self,
+        column: &Column,
+        value: impl Fn(&DataFile, &Field) -> Option<Scalar>,
+    ) -> Option<ArrayRef> {
+        let field = self.field(column)?;
+        let scalars = self.files.iter().map(|file| {
+            let scalar = if self.table.is_partition_column(&field.name) {
+                partition_value(file, field).flatten()
+            } else {
+                value(file, field)
+            };
+            typed(scalar.as_ref(), &field.data_type)
+        });
+        let scalars = scalars.collect::<Option<Vec<_>>>()?;
+        ScalarValue::iter_to_array(scalars).ok()
+    }
+}
+
+/// `None`: unknown. `Some(None)`: NULL.
+fn partition_value(file: &DataFile, field: &Field) -> Option<Option<Scalar>> {
+    let text = file.partition_values.iter().find(|(key, _)| fold(key) == fold(&field.name))?.1.as_deref();
+    parse_partition_value(text, &field.data_type).ok()
+}
+
+fn typed(scalar: Option<&Scalar>, data_type: &DataType) -> Option<ScalarValue> {
+    let array = scalar_to_array(scalar, data_type, 1)
+        .or_else(|_| scalar_to_array(None, data_type, 1))
+        .ok()?;
+    ScalarValue::try_from_array(&array, 0).ok()
+}
+
+impl PruningStatistics for FileBounds<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.values(column, |file, field| {
+            file.stats.as_ref()?.columns.get(std::slice::from_ref(&field.name))?.min.clone()
+        })
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.values(column, |file, field| {
+            file.stats.as_ref()?.columns.get(std::slice::from_ref(&field.name))?.upper_bound()
+        })
+    }
+
+    fn num_containers(&self) -> usize {
+        self.files.len()
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        let field = self.field(column)?;
+        let is_partition = self.table.is_partition_column(&field.name);
+        let counts = self.files.iter().map(|file| {
+            if is_partition {
+                return match partition_value(file, field)? {
+                    Some(_) => Some(0),
+                    None => file.num_records(),
+                };
+            }
+            file.stats.as_ref()?.columns.get(std::slice::from_ref(&field.name))?.null_count
+        });
+        Some(Arc::new(counts.collect::<UInt64Array>()))
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        Some(Arc::new(self.files.iter().map(|file| file.num_records()).collect::<UInt64Array>()))
+    }
+
+    fn contained(&self, _column: &Column, _values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        None
+    }
+}

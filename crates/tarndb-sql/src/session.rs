@@ -1,0 +1,465 @@
+//! `Session`: statements one after the other, with transactions.
+//!
+//! Invariant: outside BEGIN every statement is a transaction of its own and runs again by
+//! itself after a retryable conflict, on a new snapshot, until its time is up. Inside one, a
+//! failed statement ends the transaction's use: everything is refused until ROLLBACK (or
+//! COMMIT, which then rolls back). What was not committed is never visible to anybody.
+//! Spec: docs/sql/transactions.md.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::sql::sqlparser::ast::visit_relations;
+use tarndb_db::{Database, Transaction, TxnOptions};
+use tarndb_delta::DeltaCodec;
+use tarndb_types::{TxnId, TxnRef};
+
+use crate::dml::Change;
+use crate::engine::Engine;
+use crate::error::SqlError;
+use crate::name::Spelling;
+use crate::options::SessionOptions;
+use crate::outcome::Outcome;
+use crate::parser::{self, Explain, ParsedStatement, Show, Statement};
+use crate::query::{Scope, Storage};
+use crate::{copy, explain, setting, show};
+
+/// What the session is in the middle of.
+#[derive(Debug)]
+enum Mode {
+    /// Nothing: each statement commits by itself.
+    Auto,
+    /// A transaction.
+    Open(Box<Transaction>),
+    /// A transaction that failed; its changes are gone already.
+    Failed,
+}
+
+/// One user's conversation with a database. Not shared: statements run one at a time.
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) db: Database,
+    pub(crate) engine: Engine,
+    pub(crate) storage: Storage,
+    pub(crate) options: SessionOptions,
+    mode: Mode,
+    last_txn: Option<TxnRef>,
+    notices: Vec<String>,
+}
+
+impl Session {
+    /// A session over an open database.
+    ///
+    /// # Errors
+    /// The folder for spilling cannot be used.
+    ///
+    /// # Cost
+    /// No store request.
+    pub fn new(db: Database, options: SessionOptions) -> Result<Self, SqlError> {
+        let engine = Engine::new(&db, &options)?;
+        let storage = Storage {
+            options: options.storage.clone(),
+            context: db.store().context().clone(),
+            codec: Arc::new(DeltaCodec::default()),
+        };
+        let (mode, last_txn, notices) = (Mode::Auto, None, Vec::new());
+        Ok(Self { db, engine, storage, options, mode, last_txn, notices })
+    }
+
+    /// Cuts a script into statements; see [`parser::parse`].
+    ///
+    /// # Errors
+    /// The first statement that does not parse.
+    pub fn parse(text: &str) -> Result<Vec<ParsedStatement>, SqlError> {
+        parser::parse(text)
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.db
+    }
+
+    /// Whether a transaction is open, failed or not.
+    pub fn in_transaction(&self) -> bool {
+        !matches!(self.mode, Mode::Auto)
+    }
+
+    /// Whether the open transaction has failed, so that only ROLLBACK helps.
+    pub fn is_failed(&self) -> bool {
+        matches!(self.mode, Mode::Failed)
+    }
+
+    /// The open transaction, else the last one that was committed here.
+    pub fn transaction(&self) -> Option<TxnRef> {
+        match &self.mode {
+            Mode::Open(txn) => Some(txn.reference()),
+            _ => self.last_txn,
+        }
+    }
+
+    /// Chooses the id of the next transaction.
+    pub fn set_txn_id(&mut self, id: Option<tarndb_types::Uuid>) {
+        self.options.txn_id = id;
+    }
+
+    /// What the user should be told since the last call.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Runs a script and gives the outcome of its last statement; stops at the first error.
+    ///
+    /// # Errors
+    /// As [`Self::execute`]; a script that does not parse runs not at all, and fails an open
+    /// transaction.
+    pub async fn sql(&mut self, text: &str) -> Result<Outcome, SqlError> {
+        let statements = parser::parse(text).inspect_err(|_| self.fail())?;
+        let mut outcome = Outcome::Done { tag: "" };
+        for statement in &statements {
+            outcome = self.execute(statement).await?;
+        }
+        Ok(outcome)
+    }
+
+    /// Runs one statement. Rows are read from the outcome, later and independently.
+    ///
+    /// # Errors
+    /// Whatever went wrong; nothing of the statement is visible then, and an open transaction
+    /// has failed. `SqlError::Db(DbError::Pending)`: the outcome of a commit is open.
+    ///
+    /// # Cost
+    /// Outside a transaction one GET finds what was committed since (none for INSERT .. VALUES
+    /// and queries without tables); a change adds its data files and one PUT of its record.
+    pub async fn execute(&mut self, statement: &ParsedStatement) -> Result<Outcome, SqlError> {
+        match &statement.statement {
+            Statement::Begin { isolation } => {
+                return self.begin(isolation.unwrap_or(self.options.isolation)).await;
+            }
+            Statement::Commit => return self.commit().await,
+            Statement::Rollback => return Ok(self.rollback()),
+            _ => {}
+        }
+        match std::mem::replace(&mut self.mode, Mode::Failed) {
+            Mode::Failed => Err(SqlError::TransactionFailed),
+            Mode::Open(mut txn) => {
+                // The mode stays failed when the call is dropped half-way.
+                let outcome = Box::pin(self.run(&mut txn, statement)).await?;
+                self.mode = Mode::Open(txn);
+                Ok(outcome)
+            }
+            Mode::Auto => {
+                self.mode = Mode::Auto;
+                Box::pin(self.autocommit(statement)).await
+            }
+        }
+    }
+
+    /// Ends the session; an open transaction is rolled back.
+    ///
+    /// # Errors
+    /// None at present. Does not close the database.
+    pub async fn close(mut self) -> Result<(), SqlError> {
+        self.mode = Mode::Auto;
+        Ok(())
+    }
+
+    /// Marks an open transaction as failed and forgets its changes.
+    fn fail(&mut self) {
+        if let Mode::Open(_) = self.mode {
+            self.mode = Mode::Failed;
+        }
+    }
+
+    async fn begin(&mut self, isolation: tarndb_txn::Isolation) -> Result<Outcome, SqlError> {
+        match self.mode {
+            Mode::Open(_) => {
+                self.mode = Mode::Failed;
+                return Err(SqlError::TransactionOpen);
+            }
+            Mode::Failed => return Err(SqlError::TransactionFailed),
+            Mode::Auto => {}
+        }
+        let options = TxnOptions { isolation, id: self.take_id(), ..Default::default() };
+        self.mode = Mode::Open(Box::new(self.db.begin(options).await?));
+        Ok(Outcome::Done { tag: "BEGIN" })
+    }
+
+    async fn commit(&mut self) -> Result<Outcome, SqlError> {
+        match std::mem::replace(&mut self.mode, Mode::Auto) {
+            Mode::Auto => {
+                self.notices.push("there is no open transaction".to_owned());
+                Ok(Outcome::Done { tag: "COMMIT" })
+            }
+            Mode::Failed => {
+                self.notices.push("the transaction had failed: it was rolled back".to_owned());
+                Ok(Outcome::Done { tag: "ROLLBACK" })
+            }
+            Mode::Open(txn) => {
+                self.commit_txn(*txn).await?;
+                Ok(Outcome::Done { tag: "COMMIT" })
+            }
+        }
+    }
+
+    fn rollback(&mut self) -> Outcome {
+        if let Mode::Auto = self.mode {
+            self.notices.push("there is no open transaction".to_owned());
+        }
+        self.mode = Mode::Auto;
+        Outcome::Done { tag: "ROLLBACK" }
+    }
+
+    /// Commits and remembers what to tell.
+    pub(crate) async fn commit_txn(&mut self, txn: Transaction) -> Result<(), SqlError> {
+        self.last_txn = Some(txn.reference());
+        let committed = txn.commit().await?;
+        self.last_txn = Some(committed.txn);
+        for notice in committed.notices {
+            if !self.notices.contains(&notice) {
+                self.notices.push(notice);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take_id(&mut self) -> Option<TxnId> {
+        self.options.txn_id.take().map(TxnId)
+    }
+
+    /// The open transaction, taken out so that it can be used beside the session.
+    pub(crate) fn take_open(&mut self) -> Result<Option<Box<Transaction>>, SqlError> {
+        match std::mem::replace(&mut self.mode, Mode::Failed) {
+            Mode::Open(txn) => Ok(Some(txn)),
+            Mode::Failed => Err(SqlError::TransactionFailed),
+            Mode::Auto => {
+                self.mode = Mode::Auto;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Puts a transaction back after its use went well.
+    pub(crate) fn put_open(&mut self, txn: Box<Transaction>) {
+        self.mode = Mode::Open(txn);
+    }
+
+    async fn autocommit(&mut self, statement: &ParsedStatement) -> Result<Outcome, SqlError> {
+        if let Some(outcome) = self.without_transaction(&statement.statement)? {
+            return Ok(outcome);
+        }
+        let id = self.take_id();
+        let mut cached = reads_nothing(&statement.statement);
+        let mut retry = Retry::new(self);
+        loop {
+            let options = TxnOptions {
+                isolation: self.options.isolation,
+                id,
+                cached_snapshot: cached,
+                ..Default::default()
+            };
+            let mut txn = self.db.begin(options).await?;
+            let ran = self.run(&mut txn, statement).await;
+            let error = match ran {
+                Ok(outcome) if txn.is_read_only() => return Ok(outcome),
+                Ok(outcome) => match self.commit_txn(txn).await {
+                    Ok(()) => return Ok(outcome),
+                    Err(error) => error,
+                },
+                // What an old view made fail may be right in the present one.
+                Err(_) if cached => {
+                    cached = false;
+                    continue;
+                }
+                Err(error) => error,
+            };
+            cached = false;
+            retry.after(self, error).await?;
+        }
+    }
+
+    /// Statements that read no database.
+    fn without_transaction(&mut self, statement: &Statement) -> Result<Option<Outcome>, SqlError> {
+        match statement {
+            Statement::Set { name, value } => {
+                setting::set(&self.engine, &mut self.options, name, value)?;
+                Ok(Some(Outcome::Done { tag: "SET" }))
+            }
+            Statement::Reset { name } => {
+                setting::reset(&self.engine, &mut self.options, name)?;
+                Ok(Some(Outcome::Done { tag: "RESET" }))
+            }
+            Statement::Show(Show::Setting(name)) => self.show_setting(name, None).map(Some),
+            Statement::Show(Show::All) => self.show_all(None).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn show_setting(&self, name: &str, txn: Option<&Transaction>) -> Result<Outcome, SqlError> {
+        let txn = self.shown_transaction(txn);
+        let value = setting::get(&self.engine, &self.options, txn, name)?;
+        show::text_rows(&[name], vec![vec![value]])
+    }
+
+    fn show_all(&self, txn: Option<&Transaction>) -> Result<Outcome, SqlError> {
+        let txn = self.shown_transaction(txn);
+        let all = setting::all(&self.engine, &self.options, txn.as_deref());
+        let rows = all.into_iter().map(|(name, value)| vec![Some(name), value]);
+        show::text_rows(&["name", "value"], rows.collect())
+    }
+
+    fn shown_transaction(&self, txn: Option<&Transaction>) -> Option<String> {
+        let reference = txn.map(Transaction::reference).or(self.last_txn);
+        reference.map(|reference| reference.to_string())
+    }
+
+    /// Runs a statement in a transaction.
+    async fn run(
+        &mut self,
+        txn: &mut Transaction,
+        parsed: &ParsedStatement,
+    ) -> Result<Outcome, SqlError> {
+        let (statement, spelling) = (&parsed.statement, &parsed.spelling);
+        match statement {
+            Statement::Query(query) => {
+                let scope = self.scope(txn);
+                let planned = scope.plan(query, spelling, None).await?;
+                let reads = planned.reads.clone();
+                let (schema, stream) = scope.run(planned).await?;
+                for id in reads {
+                    txn.note_read(id);
+                }
+                Ok(Outcome::Rows { schema, stream })
+            }
+            Statement::Insert(_)
+            | Statement::Update(_)
+            | Statement::Delete(_)
+            | Statement::Truncate { .. } => {
+                let (tag, rows) = self.change(txn, spelling).run(statement).await?;
+                Ok(Outcome::Count { tag, rows })
+            }
+            Statement::CreateTable(_)
+            | Statement::CreateSchema { .. }
+            | Statement::DropSchema { .. }
+            | Statement::DropTable { .. }
+            | Statement::AlterTable { .. } => {
+                let (tag, rows) = self.change(txn, spelling).define(statement).await?;
+                Ok(match rows {
+                    Some(rows) => Outcome::Count { tag, rows },
+                    None => Outcome::Done { tag },
+                })
+            }
+            Statement::Explain(explain) => self.explain(txn, explain, spelling).await,
+            Statement::Copy(copy) => {
+                let rows = copy::copy(&self.scope(txn), copy, spelling).await?;
+                Ok(Outcome::Count { tag: "COPY", rows })
+            }
+            Statement::Describe { name } => show::describe(&self.scope(txn), name).await,
+            Statement::Show(Show::Tables { schema }) => {
+                show::tables(&self.scope(txn), schema.as_deref())
+            }
+            Statement::Show(Show::Schemas) => show::schemas(&self.scope(txn)),
+            Statement::Show(Show::Setting(name)) => self.show_setting(name, Some(txn)),
+            Statement::Show(Show::All) => self.show_all(Some(txn)),
+            Statement::Set { .. } | Statement::Reset { .. } => self
+                .without_transaction(statement)?
+                .ok_or(SqlError::Internal { context: "setting a value" }),
+            Statement::Begin { .. } | Statement::Commit | Statement::Rollback => {
+                Err(SqlError::Internal { context: "a transaction inside a transaction" })
+            }
+        }
+    }
+
+    async fn explain(
+        &self,
+        txn: &mut Transaction,
+        explain: &Explain,
+        spelling: &Spelling,
+    ) -> Result<Outcome, SqlError> {
+        if let Statement::Query(_) = explain.statement.as_ref() {
+            return explain::query(&self.scope(txn), explain, spelling).await;
+        }
+        let lines = if explain.analyze {
+            explain::analyze(&mut self.change(txn, spelling), &explain.statement).await?
+        } else {
+            let scope = self.scope(txn);
+            explain::change(&scope, &explain.statement, &self.options, spelling).await?
+        };
+        explain::outcome(lines)
+    }
+
+    pub(crate) fn scope<'a>(&'a self, txn: &'a Transaction) -> Scope<'a> {
+        Scope { engine: &self.engine, db: &self.db, txn, storage: &self.storage }
+    }
+
+    pub(crate) fn change<'a>(
+        &'a self,
+        txn: &'a mut Transaction,
+        spelling: &'a Spelling,
+    ) -> Change<'a> {
+        Change {
+            engine: &self.engine,
+            db: &self.db,
+            txn,
+            storage: &self.storage,
+            options: &self.options,
+            spelling,
+        }
+    }
+}
+
+/// Whether a statement needs no more than the columns of its table: an INSERT of values, or a
+/// query without tables.
+fn reads_nothing(statement: &Statement) -> bool {
+    let query = match statement {
+        Statement::Insert(insert) => &insert.query,
+        Statement::Query(query) => query,
+        _ => return false,
+    };
+    visit_relations(query.as_ref(), |_| ControlFlow::Break(())).is_continue()
+}
+
+/// Runs statements again after conflicts.
+#[derive(Debug)]
+pub(crate) struct Retry {
+    start: Duration,
+    attempts: u32,
+}
+
+/// The first wait, and the longest.
+const BACKOFF_FIRST: Duration = Duration::from_millis(2);
+const BACKOFF_MAX: Duration = Duration::from_millis(50);
+
+impl Retry {
+    pub(crate) fn new(session: &Session) -> Self {
+        Self { start: session.storage.context.monotonic(), attempts: 0 }
+    }
+
+    /// Waits before the next attempt, or gives the error back when it is final.
+    pub(crate) async fn after(
+        &mut self,
+        session: &Session,
+        error: SqlError,
+    ) -> Result<(), SqlError> {
+        let context = &session.storage.context;
+        let waited = context.monotonic().saturating_sub(self.start);
+        if !error.is_retryable() || waited >= session.options.retry_for {
+            return Err(error);
+        }
+        self.attempts += 1;
+        tracing::debug!(attempts = self.attempts, %error, "running the statement again");
+        context.sleep(context.jittered(backoff(self.attempts, waited))).await;
+        Ok(())
+    }
+}
+
+/// Grows with the attempts, and shrinks again for whoever has waited long: the oldest waiter
+/// comes first, so that nobody starves.
+fn backoff(attempts: u32, waited: Duration) -> Duration {
+    let grown = BACKOFF_FIRST.saturating_mul(1 << attempts.min(10)).min(BACKOFF_MAX);
+    match waited.as_secs() {
+        0..2 => grown,
+        2..10 => grown / 4,
+        _ => BACKOFF_FIRST,
+    }
+}

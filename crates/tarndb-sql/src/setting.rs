@@ -1,0 +1,150 @@
+//! SET, RESET and SHOW of settings: ours (`tarndb.*`) and the engine's (`datafusion.*`).
+//!
+//! Invariant: a setting on which the meaning of names and types rests cannot be changed.
+
+use datafusion::common::config::ConfigField;
+use tarndb_txn::Isolation;
+
+use crate::engine::{Engine, settings};
+use crate::error::SqlError;
+use crate::name::near;
+use crate::options::SessionOptions;
+
+/// The id of the open transaction, else of the last one.
+pub(crate) const TRANSACTION_ID: &str = "tarndb.transaction_id";
+const ISOLATION: &str = "tarndb.isolation";
+const RETRY_SECONDS: &str = "tarndb.retry_seconds";
+const OURS: &[&str] = &[TRANSACTION_ID, ISOLATION, RETRY_SECONDS];
+
+/// Settings of the engine that this crate relies on.
+const FIXED: &[&str] = &[
+    "datafusion.sql_parser.",
+    "datafusion.catalog.",
+    "datafusion.execution.parquet.schema_force_view_types",
+];
+
+fn refuse(name: &str, reason: impl Into<String>) -> SqlError {
+    SqlError::Setting { name: name.to_owned(), reason: reason.into() }
+}
+
+/// SET.
+pub(crate) fn set(
+    engine: &Engine,
+    options: &mut SessionOptions,
+    name: &str,
+    value: &str,
+) -> Result<(), SqlError> {
+    match name {
+        TRANSACTION_ID => Err(refuse(name, "can only be shown; choose the id with --txn-id")),
+        ISOLATION => {
+            options.isolation = match value.to_lowercase().as_str() {
+                "snapshot" | "repeatable read" => Isolation::Snapshot,
+                "serializable" => Isolation::Serializable,
+                _ => return Err(refuse(name, "takes 'snapshot' or 'serializable'")),
+            };
+            Ok(())
+        }
+        RETRY_SECONDS => {
+            let seconds = value.parse().map_err(|_| refuse(name, "takes a number of seconds"))?;
+            options.retry_for = std::time::Duration::from_secs(seconds);
+            Ok(())
+        }
+        _ => set_engine(engine, name, value),
+    }
+}
+
+fn set_engine(engine: &Engine, name: &str, value: &str) -> Result<(), SqlError> {
+    check_known(engine, name)?;
+    if FIXED.iter().any(|fixed| name.starts_with(fixed)) {
+        return Err(refuse(name, "cannot be changed"));
+    }
+    let state = engine.context.state_ref();
+    let mut state = state.write();
+    state
+        .config_mut()
+        .options_mut()
+        .set(name, value)
+        .map_err(|error| refuse(name, error.strip_backtrace().trim().to_owned()))
+}
+
+fn check_known(engine: &Engine, name: &str) -> Result<(), SqlError> {
+    if engine.defaults.contains_key(name) {
+        return Ok(());
+    }
+    let known = engine.defaults.keys().map(String::as_str).chain(OURS.iter().copied());
+    let near = near(name, known);
+    Err(refuse(
+        name,
+        match near.first() {
+            Some(near) => format!("is not known; did you mean {near}?"),
+            None => "is not known; SHOW ALL lists the settings".to_owned(),
+        },
+    ))
+}
+
+/// RESET.
+pub(crate) fn reset(
+    engine: &Engine,
+    options: &mut SessionOptions,
+    name: &str,
+) -> Result<(), SqlError> {
+    let defaults = SessionOptions::default();
+    match name {
+        ISOLATION => options.isolation = defaults.isolation,
+        RETRY_SECONDS => options.retry_for = defaults.retry_for,
+        _ => {
+            check_known(engine, name)?;
+            match engine.defaults.get(name).cloned().flatten() {
+                Some(value) => set_engine(engine, name, &value)?,
+                None => {
+                    let state = engine.context.state_ref();
+                    let mut state = state.write();
+                    let reset = state.config_mut().options_mut().reset(name);
+                    reset.map_err(|error| refuse(name, error.strip_backtrace()))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The value of a setting; `None` when it has none.
+pub(crate) fn get(
+    engine: &Engine,
+    options: &SessionOptions,
+    transaction: Option<String>,
+    name: &str,
+) -> Result<Option<String>, SqlError> {
+    match name {
+        TRANSACTION_ID => Ok(transaction),
+        ISOLATION => Ok(Some(isolation_name(options.isolation).to_owned())),
+        RETRY_SECONDS => Ok(Some(options.retry_for.as_secs().to_string())),
+        _ => {
+            check_known(engine, name)?;
+            let state = engine.context.state();
+            Ok(settings(state.config_options()).remove(name).flatten())
+        }
+    }
+}
+
+/// All settings with their values.
+pub(crate) fn all(
+    engine: &Engine,
+    options: &SessionOptions,
+    transaction: Option<&str>,
+) -> Vec<(String, Option<String>)> {
+    let state = engine.context.state();
+    let mut all = settings(state.config_options()).into_iter().collect::<Vec<_>>();
+    for name in OURS {
+        let value = get(engine, options, transaction.map(str::to_owned), name);
+        all.push(((*name).to_owned(), value.ok().flatten()));
+    }
+    all
+}
+
+fn isolation_name(isolation: Isolation) -> &'static str {
+    match isolation {
+        Isolation::Serializable => "serializable",
+        _ => "snapshot",
+    }
+}

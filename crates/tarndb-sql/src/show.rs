@@ -1,0 +1,72 @@
+//! SHOW and DESCRIBE.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
+
+use crate::ddl::COMMENT;
+use crate::error::{SqlError, translate::translate};
+use crate::name::{Spelling, near, same};
+use crate::outcome::Outcome;
+use crate::parser::TableName;
+use crate::query::Scope;
+
+/// A result of text columns.
+pub(crate) fn text_rows(
+    columns: &[&str],
+    rows: Vec<Vec<Option<String>>>,
+) -> Result<Outcome, SqlError> {
+    let fields = columns.iter().map(|name| Field::new(*name, DataType::Utf8, true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let arrays = (0..columns.len()).map(|index| {
+        let values = rows.iter().map(|row| row.get(index).and_then(Option::as_deref));
+        Arc::new(values.collect::<StringArray>()) as ArrayRef
+    });
+    RecordBatch::try_new(schema, arrays.collect())
+        .map(Outcome::of_batch)
+        .map_err(|error| translate(error.into(), &Spelling::default()))
+}
+
+/// SHOW TABLES.
+pub(crate) fn tables(scope: &Scope<'_>, schema: Option<&str>) -> Result<Outcome, SqlError> {
+    let catalog = scope.txn.catalog();
+    if let Some(name) = schema
+        && catalog.schema(name).is_none()
+    {
+        let near = near(name, catalog.schemas().map(|s| s.name.as_str()));
+        return Err(SqlError::UnknownSchema { name: name.to_owned(), near });
+    }
+    let mut rows = catalog
+        .tables()
+        .filter(|table| schema.is_none_or(|name| same(name, &table.schema)))
+        .map(|table| vec![Some(table.schema.clone()), Some(table.name.clone())])
+        .collect::<Vec<_>>();
+    rows.sort();
+    text_rows(&["schema", "name"], rows)
+}
+
+/// SHOW SCHEMAS.
+pub(crate) fn schemas(scope: &Scope<'_>) -> Result<Outcome, SqlError> {
+    let mut rows =
+        scope.txn.catalog().schemas().map(|s| vec![Some(s.name.clone())]).collect::<Vec<_>>();
+    rows.sort();
+    text_rows(&["name"], rows)
+}
+
+/// DESCRIBE.
+pub(crate) async fn describe(scope: &Scope<'_>, name: &TableName) -> Result<Outcome, SqlError> {
+    let (_, pinned) = scope.pin(name).await?;
+    let state = &pinned.state;
+    let yes_no = |yes: bool| Some(if yes { "YES" } else { "NO" }.to_owned());
+    let rows = state.schema.fields.iter().map(|field| {
+        vec![
+            Some(field.name.clone()),
+            Some(field.data_type.to_string()),
+            yes_no(field.nullable),
+            yes_no(state.is_partition_column(&field.name)),
+            field.metadata.get(COMMENT).and_then(|text| text.as_str()).map(str::to_owned),
+        ]
+    });
+    text_rows(&["column", "type", "nullable", "partition", "comment"], rows.collect())
+}
