@@ -78,21 +78,21 @@ def version_of(path):
     return int(path.name.split(".")[0])
 
 
-def edit(path, pattern, replacement):
-    """Replaces the first match of a pattern in a text file."""
+def edit(path, pattern, replacement, most=1):
+    """Replaces the first matches of a pattern in a text file."""
     text = path.read_text()
-    changed, count = re.subn(pattern, replacement, text, count=1)
-    assert count == 1, f"{pattern} is not in {path.name}: {text[:600]}"
+    changed, count = re.subn(pattern, replacement, text, count=most)
+    assert count, f"{pattern} is not in {path.name}: {text[:600]}"
     path.write_text(changed)
 
 
 def edit_everywhere(tarn, table, pattern, replacement):
     """Changes an entry in its record and in the published commit alike; returns the record."""
     record = next(p for p in reversed(records(tarn)) if re.search(pattern, p.read_text()))
-    edit(record, pattern, replacement)
+    edit(record, pattern, replacement, most=0)
     for commit in reversed(sorted((Path(tarn.db) / table / "_delta_log").glob("*.json"))):
         if re.search(pattern, commit.read_text()):
-            edit(commit, pattern, replacement)
+            edit(commit, pattern, replacement, most=0)
             return record
     raise AssertionError(f"{pattern} is not in any published commit of {table}")
 
