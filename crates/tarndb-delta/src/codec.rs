@@ -26,6 +26,9 @@ use crate::{dv, effects, encode, load, path};
 /// Largest deletion vector kept in the log itself, bytes.
 const INLINE_DV_BYTES: usize = 1024;
 
+/// Commits between two looks for tombstones that have expired.
+const EXPIRE_EVERY: u64 = 256;
+
 /// The codec of Delta tables.
 #[derive(Clone, Debug)]
 pub struct DeltaCodec {
@@ -75,6 +78,9 @@ impl TableCodec for DeltaCodec {
             None => Replay::default(),
         };
         replay.commit(entry_actions(entry, &log)?)?;
+        if entry.version.0.is_multiple_of(EXPIRE_EVERY) {
+            replay.expire_tombstones();
+        }
         Ok(replay.finish(entry.version.0, log.as_ref())?)
     }
 

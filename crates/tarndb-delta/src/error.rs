@@ -125,13 +125,8 @@ pub enum DeltaError {
         reason: String,
     },
     /// The log has no usable sequence of files.
-    #[error("the table's log is not complete: log={log}")]
-    Segment {
-        /// The log directory.
-        log: String,
-        /// What is missing.
-        source: SegmentError,
-    },
+    #[error(transparent)]
+    Segment(SegmentError),
     /// There is no log.
     #[error("not a Delta table (no _delta_log with commits): location={location}")]
     NotATable {
@@ -254,7 +249,7 @@ impl DeltaError {
             | Self::LyingCheckpoint { .. }
             | Self::TailGap { .. } => ErrorClass::Corrupt,
             Self::BadCheckpoint { .. } | Self::WriteCheckpoint { .. } => ErrorClass::Corrupt,
-            Self::Segment { source, .. } => match source {
+            Self::Segment(source) => match source {
                 SegmentError::TooOld { .. } | SegmentError::TooNew { .. } => ErrorClass::NotFound,
                 _ => ErrorClass::Corrupt,
             },

@@ -173,10 +173,7 @@ impl LogReader<'_> {
             SegmentError::NotFound { .. } => DeltaError::NotATable {
                 location: self.log.to_string(),
             },
-            source => DeltaError::Segment {
-                log: self.log.to_string(),
-                source,
-            },
+            source => DeltaError::Segment(source),
         }
     }
 
@@ -233,7 +230,7 @@ fn worth_another(error: &DeltaError, from: Option<u64>) -> bool {
     match error {
         // A file of the listing vanished.
         DeltaError::Store(StoreError::NotFound { .. }) => true,
-        DeltaError::Segment { .. } | DeltaError::NotATable { .. } => from.is_some(),
+        DeltaError::Segment(_) | DeltaError::NotATable { .. } => from.is_some(),
         other => from.is_some() && is_checkpoint_fault(other, &[]),
     }
 }

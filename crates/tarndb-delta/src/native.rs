@@ -42,7 +42,7 @@ pub async fn open_native(store: &Store, target: NativeTarget) -> Result<TableSta
     Ok(load_own_log(store, &root, version).await?)
 }
 
-/// The newest version not after `at`.
+/// The newest version not after `at`; a time that is yet to come has none.
 async fn version_at(store: &Store, location: &Path, at: i64) -> Result<u64, DeltaError> {
     let latest = load_own_log(store, location, None).await?;
     let log = path::log_dir(location);
@@ -66,15 +66,27 @@ async fn version_at(store: &Store, location: &Path, at: i64) -> Result<u64, Delt
         first,
         last,
     };
+    let now = store.context().now().0;
+    if at > now {
+        let last = latest
+            .in_commit_timestamp
+            .or(commits.last().map(|(_, time)| *time));
+        return Err(none(enabled_at.max(0), last.unwrap_or(now)));
+    }
     if on && at >= enabled_at {
         let versions: Vec<u64> = commits
             .iter()
             .map(|(version, _)| *version)
             .filter(|v| by_own_time(*v))
             .collect();
-        return search(store, &log, &versions, at)
-            .await?
-            .ok_or_else(|| none(enabled_at, enabled_at));
+        if let Some(version) = search(store, &log, &versions, at).await? {
+            return Ok(version);
+        }
+        let first = match versions.first() {
+            Some(version) => in_commit_timestamp(store, &log, *version).await?,
+            None => enabled_at,
+        };
+        return Err(none(first, latest.in_commit_timestamp.unwrap_or(first)));
     }
     let old = commits
         .iter()
@@ -86,12 +98,7 @@ async fn version_at(store: &Store, location: &Path, at: i64) -> Result<u64, Delt
         .find(|(_, time)| *time <= at)
         .map(|(version, _)| *version);
     let time = |entry: Option<&(u64, i64)>| entry.map_or(0, |(_, time)| *time);
-    let now = store.context().now().0;
-    match found {
-        Some(_) if at > now => Err(none(time(old.first()), time(old.last()))),
-        Some(version) => Ok(version),
-        None => Err(none(time(old.first()), time(old.last()))),
-    }
+    found.ok_or_else(|| none(time(old.first()), time(old.last())))
 }
 
 /// Versions and file times, each at least one millisecond after the one before.

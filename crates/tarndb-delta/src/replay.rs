@@ -12,6 +12,7 @@ use tarndb_table::{DataFile, Schema, TableState};
 use tarndb_types::TableVersion;
 
 use crate::action::{Action, AppTxn, Metadata, Protocol, Remove};
+use crate::checkpoint::retention::tombstone_cutoff;
 use crate::error::DeltaError;
 use crate::state::{DeltaState, FileKey, data_file, vector_id};
 use crate::{feature, path, schema_json, stats_json};
@@ -123,6 +124,23 @@ impl Replay {
         Ok(())
     }
 
+    /// Forgets tombstones that no checkpoint would hold, counted from the commit's own time.
+    pub(crate) fn expire_tombstones(&mut self) {
+        let (Some(metadata), Some(now)) = (&self.metadata, self.in_commit_timestamp) else {
+            return;
+        };
+        let cutoff = tombstone_cutoff(&metadata.configuration, now);
+        let expired: Vec<FileKey> = self
+            .tombstones
+            .iter()
+            .filter(|(_, remove)| remove.deletion_timestamp.unwrap_or(0) <= cutoff)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in expired {
+            self.tombstones.remove(&key);
+        }
+    }
+
     /// Are protocol and metadata known?
     ///
     /// # Errors
@@ -157,14 +175,16 @@ impl Replay {
             Some(schema) => schema,
             None => Arc::new(schema_json::parse_schema(&metadata.schema_string)?),
         };
+        let partition_columns = partition_columns(&metadata, &schema)?;
         for path in std::mem::take(&mut self.fresh) {
             if let Some(file) = self.files.get_mut(&path) {
                 parse_statistics(file, &schema);
+                spell_partition_values(file, &partition_columns);
             }
         }
         Ok(TableState {
             version: TableVersion(version),
-            partition_columns: partition_columns(&metadata, &schema)?,
+            partition_columns,
             properties: metadata.configuration.clone(),
             description: metadata.description.clone(),
             files: self.files,
@@ -210,6 +230,26 @@ fn parse_statistics(file: &mut Arc<DataFile>, schema: &Schema) {
         None => return,
     };
     Arc::make_mut(file).stats = parsed;
+}
+
+/// Partition values whose names differ from the schema's by case get the schema's spelling.
+fn spell_partition_values(file: &mut Arc<DataFile>, partition_columns: &[String]) {
+    for column in partition_columns {
+        if file.partition_values.contains_key(column) {
+            continue;
+        }
+        let folded = column.to_lowercase();
+        let other = file
+            .partition_values
+            .keys()
+            .find(|key| key.to_lowercase() == folded)
+            .cloned();
+        if let Some(other) = other {
+            let values = &mut Arc::make_mut(file).partition_values;
+            let value = values.remove(&other).flatten();
+            values.insert(column.clone(), value);
+        }
+    }
 }
 
 /// The partition columns, spelled as in the schema.

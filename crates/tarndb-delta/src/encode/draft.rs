@@ -51,7 +51,8 @@ impl Draft {
     }
 
     fn create(definition: &TableDefinition, commit: &Commit<'_>) -> Result<Self, DeltaError> {
-        check_schema(&definition.schema, &definition.partition_columns)?;
+        let partition_columns =
+            checked_partitioning(&definition.schema, &definition.partition_columns)?;
         let mut features = feature::features_of(&definition.schema.fields);
         let mut configuration = BTreeMap::new();
         for (key, value) in &definition.properties {
@@ -77,7 +78,7 @@ impl Draft {
             description: definition.description.clone(),
             format: Format::default(),
             schema_string: schema_string(&definition.schema)?,
-            partition_columns: definition.partition_columns.clone(),
+            partition_columns,
             created_time: Some(commit.stamp.timestamp.0),
             configuration,
         };
@@ -108,11 +109,8 @@ impl Draft {
                 schema,
                 partition_columns,
             } => {
-                check_schema(schema, partition_columns)?;
+                self.metadata.partition_columns = checked_partitioning(schema, partition_columns)?;
                 self.schema = schema.clone();
-                self.metadata
-                    .partition_columns
-                    .clone_from(partition_columns);
                 self.features.extend(feature::features_of(&schema.fields));
                 self.changes.push(Change::ReplaceSchema);
                 self.refresh_schema()
@@ -259,7 +257,14 @@ impl Draft {
     }
 }
 
-fn check_schema(schema: &Schema, partition_columns: &[String]) -> Result<(), DeltaError> {
+/// The partition columns, spelled as in the schema, when both are legal.
+fn checked_partitioning(
+    schema: &Schema,
+    partition_columns: &[String],
+) -> Result<Vec<String>, DeltaError> {
     schema.validate().map_err(DeltaError::from_table)?;
-    tarndb_table::check_partition_columns(schema, partition_columns).map_err(DeltaError::from_table)
+    tarndb_table::check_partition_columns(schema, partition_columns)
+        .map_err(DeltaError::from_table)?;
+    let spelled = |name: &String| schema.field(name).map(|(_, field)| field.name.clone());
+    Ok(partition_columns.iter().filter_map(spelled).collect())
 }

@@ -175,6 +175,43 @@ fn state_without_protocol_or_metadata_is_an_error_that_names_the_log() {
     );
 }
 
+#[test]
+fn expired_tombstones_are_forgotten_and_young_ones_kept() {
+    let state = replay(vec![vec![remove("old", 0)]]);
+    let mut replay = Replay::from_state(&state).unwrap();
+    let info = CommitInfo {
+        in_commit_timestamp: Some(8 * 24 * 3_600_000),
+        ..CommitInfo::default()
+    };
+    let mut young = remove("young", 0);
+    if let Action::Remove(young) = &mut young {
+        young.deletion_timestamp = info.in_commit_timestamp;
+    }
+    replay
+        .commit(vec![Action::CommitInfo(info), young])
+        .unwrap();
+    replay.expire_tombstones();
+    let state = replay.finish(2, "log").unwrap();
+    assert_eq!(tombstones(&state), [("young".to_owned(), None)]);
+}
+
+#[test]
+fn partition_values_are_found_whatever_the_case_of_their_names() {
+    let mut partitioned = start();
+    let Action::Metadata(metadata) = &mut partitioned[1] else {
+        panic!("metadata comes second");
+    };
+    metadata.partition_columns = vec!["A".to_owned()];
+    let mut file = add("f", 0);
+    if let Action::Add(file) = &mut file {
+        file.partition_values
+            .insert("A".to_owned(), Some("7".to_owned()));
+    }
+    let state = replay(vec![partitioned, vec![file]]);
+    assert_eq!(state.partition_columns, ["a"]);
+    assert_eq!(state.files["f"].partition_values["a"].as_deref(), Some("7"));
+}
+
 fn commit() -> impl Strategy<Value = Vec<Action>> {
     let file = (0_u8..4, 0_u8..3, any::<bool>()).prop_map(|(path, id, is_add)| {
         let path = format!("f{path}");

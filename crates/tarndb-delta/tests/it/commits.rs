@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tarndb_delta::{DeltaState, NativeTarget, open_native};
-use tarndb_storage::Store;
 use tarndb_table::*;
 use tarndb_txn::{
     ConfigEffect, Operation, OverwriteKind, Removal, RowSet, SchemaEffect, TableEffects, Touched,
@@ -183,17 +182,62 @@ async fn checkpoint_equals_replay_and_outlives_the_commits_before_it() {
         &table.load(at + 1, Some(at), tail).await.unwrap(),
         table.state(),
     );
-    let root = Store::new(
-        Arc::new(object_store::prefix::PrefixStore::new(
-            table.store.objects(),
-            table.location.clone(),
-        )),
-        "memory://t",
-        table.store.context().clone(),
-    );
+    let root = table.root();
     let native = open_native(&root, NativeTarget::Latest).await.unwrap();
     assert_eq!(native.files, loaded.files);
     assert!(open_native(&root, NativeTarget::Version(0)).await.is_err());
+}
+
+#[tokio::test]
+async fn time_travel_follows_in_commit_timestamps() {
+    let mut table = Table::create();
+    for index in 0..7 {
+        let adds = vec![file(&format!("f{index}"), 1)];
+        table.commit(Work {
+            operation: "WRITE",
+            adds,
+            ..Work::default()
+        });
+    }
+    table.publish(7).await;
+    let root = table.root();
+    let first = table
+        .load(0, Some(0), &[])
+        .await
+        .unwrap()
+        .in_commit_timestamp
+        .unwrap();
+    for version in 0..=7_u64 {
+        let at = table
+            .load(version, Some(7), &[])
+            .await
+            .unwrap()
+            .in_commit_timestamp
+            .unwrap();
+        let found = open_native(&root, NativeTarget::Timestamp(at))
+            .await
+            .unwrap();
+        assert_eq!(found.version.0, version);
+        if version > 0 {
+            let before = open_native(&root, NativeTarget::Timestamp(at - 1))
+                .await
+                .unwrap();
+            assert_eq!(before.version.0, version - 1);
+        }
+    }
+    let error = open_native(&root, NativeTarget::Timestamp(first - 1))
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("no version at that time"),
+        "{error}"
+    );
+    let future = table.store.context().now().0 + 86_400_000;
+    assert!(
+        open_native(&root, NativeTarget::Timestamp(future))
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]

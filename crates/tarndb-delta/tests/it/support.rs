@@ -54,6 +54,13 @@ impl Table {
         self.state().files[path].clone()
     }
 
+    /// The table as one by path: a store rooted at it.
+    pub(crate) fn root(&self) -> Store {
+        let objects = self.store.objects();
+        let rooted = object_store::prefix::PrefixStore::new(objects, self.location.clone());
+        Store::new(Arc::new(rooted), "memory://t", self.store.context().clone())
+    }
+
     /// Commits, without publishing.
     pub(crate) fn commit(&mut self, work: Work<'_>) {
         let version = self.entries.len() as u64;
@@ -86,7 +93,9 @@ impl Table {
                 data_change: work.operation != "OPTIMIZE",
                 stamp: CommitStamp {
                     txn: TxnId(Uuid::from_u128(version.into())),
-                    timestamp: TimestampMs(self.store.context().now().0 + version as i64 * 10),
+                    timestamp: TimestampMs(
+                        self.store.context().now().0 - 60_000 + version as i64 * 1000,
+                    ),
                     version: TableVersion(version),
                     read_version: version.checked_sub(1).map(TableVersion),
                     database: DatabaseId(Uuid::from_u128(3)),
