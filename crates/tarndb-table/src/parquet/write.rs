@@ -162,10 +162,15 @@ impl TableWriter {
     /// One PUT (or multipart upload) per open file.
     pub async fn finish(mut self) -> Result<Written, TableError> {
         self.distribute().await?;
-        while let Some(key) = self.slots.keys().next().cloned() {
+        while let Some(key) = self.first_key() {
             self.close(&key).await?;
         }
         Ok(self.written)
+    }
+
+    /// Apart, so that no iterator lives across an await: the future must be `Send`.
+    fn first_key(&self) -> Option<PartitionKey> {
+        self.slots.keys().next().cloned()
     }
 
     /// Gives up: removes what an unfinished upload holds in the store. Complete files stay as

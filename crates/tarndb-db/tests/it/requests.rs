@@ -1,0 +1,100 @@
+//! What things cost in requests: promised, so counted.
+
+use tarndb_db::{Database, TxnOptions};
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_warm_commit_is_one_data_file_and_one_record_and_no_get() {
+    let world = World::new();
+    let db = world.create().await;
+    let id = create_table(&db, "t").await;
+    insert(&db, id, &[(1, 1)]).await;
+    let meter = db.store().meter().clone();
+    for n in 0..3 {
+        let before = meter.counts();
+        let options = TxnOptions {
+            cached_snapshot: true,
+            ..TxnOptions::default()
+        };
+        let mut txn = db.begin(options).await.unwrap();
+        append(&mut txn, id, &[(n, n)]).await;
+        txn.commit().await.unwrap();
+        let cost = meter.counts() - before;
+        assert_eq!(cost.requests(), 2, "{cost}");
+        assert_eq!(cost.put_if_absent, 1, "{cost}");
+        assert_eq!(
+            cost.get + cost.get_range + cost.head + cost.list,
+            0,
+            "{cost}"
+        );
+        // And one more to publish it.
+        let before = meter.counts();
+        db.publish().await.unwrap();
+        let cost = meter.counts() - before;
+        // The first publishing of a table also brings its version 0 and what came before.
+        assert_eq!(cost.put_if_absent, if n == 0 { 3 } else { 1 }, "{cost}");
+    }
+}
+
+#[tokio::test]
+async fn a_warm_refresh_is_one_get() {
+    let world = World::new();
+    let db = world.create().await;
+    let id = create_table(&db, "t").await;
+    insert(&db, id, &[(1, 1)]).await;
+    let meter = db.store().meter().clone();
+    let before = meter.counts();
+    let snapshot = db.snapshot().await.unwrap();
+    snapshot.table(id).await.unwrap();
+    let cost = meter.counts() - before;
+    assert_eq!((cost.get, cost.requests()), (1, 1), "{cost}");
+
+    // k+1 after k commits of others, and no more to see the tables.
+    let other = world.open().await;
+    for n in 0..4 {
+        insert(&other, id, &[(n, n)]).await;
+    }
+    let before = meter.counts();
+    let snapshot = db.snapshot().await.unwrap();
+    snapshot.table(id).await.unwrap();
+    let cost = meter.counts() - before;
+    assert_eq!((cost.get, cost.requests()), (5, 5), "{cost}");
+}
+
+#[tokio::test]
+async fn a_read_only_commit_costs_nothing() {
+    let world = World::new();
+    let db = world.create().await;
+    let txn = begin(&db).await;
+    let before = db.store().meter().counts();
+    txn.commit().await.unwrap();
+    assert_eq!((db.store().meter().counts() - before).requests(), 0);
+}
+
+#[tokio::test]
+async fn opening_takes_three_rounds_however_long_the_log_is() {
+    let world = World::new();
+    let db = world.create().await;
+    let id = create_table(&db, "t").await;
+    for n in 0..60 {
+        insert(&db, id, &[(n, n)]).await;
+    }
+    db.publish().await.unwrap();
+    db.checkpoint().await.unwrap();
+    for tail in [0, 3, 9] {
+        while db.cached_snapshot().version().0 < 61 + tail {
+            insert(&db, id, &[(0, 0)]).await;
+        }
+        let store = world.store();
+        let opened = Database::open(store.clone(), manual()).await.unwrap();
+        let cost = store.meter().counts();
+        // Hint; checkpoint and LIST; the tail in parallel.
+        assert_eq!(cost.get, 2 + tail, "{cost}");
+        assert_eq!((cost.list, cost.requests()), (1, 3 + tail), "{cost}");
+        assert_eq!(
+            opened.cached_snapshot().version(),
+            db.cached_snapshot().version()
+        );
+    }
+}
