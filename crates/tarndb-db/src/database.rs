@@ -17,7 +17,7 @@ use tarndb_types::{DatabaseId, DbVersion, TimestampMs, TxnId};
 use crate::catalog::{Catalog, DEFAULT_SCHEMA, LOG_FORMAT};
 use crate::error::DbError;
 use crate::head::Head;
-use crate::options::{DbOptions, PublishMode, TxnOptions};
+use crate::options::{DbOptions, TxnOptions};
 use crate::publish::Publisher;
 use crate::record::{self, Action, Record, RecordTxn, WRITER};
 use crate::snapshot::Snapshot;
@@ -110,22 +110,18 @@ impl Database {
         for record in opened.records {
             database.inner.caches.put_record(record);
         }
-        let options = &database.inner.options;
-        if options.background && options.publish == PublishMode::Async {
-            publish::start_if_needed(&database.inner);
-        }
+        publish::after_open(&database.inner);
         Ok(database)
     }
 
     fn with(store: Store, log: LogDir, options: DbOptions, catalog: Catalog) -> Self {
-        let delta: Arc<dyn TableCodec> = Arc::new(DeltaCodec::default());
         let context = store.context().clone();
         let caches = Caches::new(options.cached_states_max);
         let inner = Inner {
             store,
             log,
             options,
-            codecs: BTreeMap::from([(delta.format().to_owned(), delta)]),
+            codecs: codecs(),
             head: Head::new(catalog, context),
             caches,
             committing: tokio::sync::Mutex::new(()),
@@ -268,6 +264,12 @@ impl Inner {
         self.caches.put_record(Arc::clone(&record));
         Ok(record)
     }
+}
+
+/// The codecs of this build by format.
+pub(crate) fn codecs() -> BTreeMap<String, Arc<dyn TableCodec>> {
+    let delta: Arc<dyn TableCodec> = Arc::new(DeltaCodec::default());
+    BTreeMap::from([(delta.format().to_owned(), delta)])
 }
 
 fn first_record(context: &Context) -> Record {

@@ -4,18 +4,28 @@
 //! after damage it goes on from the next usable checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use tarndb_log::hint;
+use tarndb_log::{LogDir, hint};
+use tarndb_storage::Store;
+use tarndb_table::codec::TableCodec;
 use tarndb_types::{DbVersion, TableId, TableVersion};
 
 use super::{CheckReport, Finding, Progress, chain, is_store_failure, kind};
 use crate::catalog::Catalog;
-use crate::database::Inner;
 use crate::error::DbError;
 use crate::hash::sha256_hex;
 use crate::record::{EntryBody, Record, Staged};
 use crate::states::staged_hash;
 use crate::{checkpoint, layout, open};
+
+/// Where the log is; enough to check one that no handle can be opened on.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) store: Store,
+    pub(super) log: LogDir,
+    pub(super) codecs: BTreeMap<String, Arc<dyn TableCodec>>,
+}
 
 /// What a table version has to look like when it is published.
 #[derive(Clone, Debug)]
@@ -32,21 +42,21 @@ pub(super) struct Replayed {
 }
 
 pub(super) async fn check_log(
-    inner: &Inner,
+    place: &Place,
     report: &mut CheckReport,
     progress: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<Replayed, DbError> {
-    let listed: BTreeSet<u64> = inner
+    let listed: BTreeSet<u64> = place
         .log
         .list_after(None)
         .await
         .map_err(DbError::log)?
         .into_iter()
         .collect();
-    let mut checkpoints = load_checkpoints(inner, report).await?;
-    check_hint(inner, &checkpoints, report).await;
+    let mut checkpoints = load_checkpoints(place, report).await?;
+    check_hint(place, &checkpoints, report).await;
     let newest = listed.last().copied().unwrap_or(0);
-    check_gaps(inner, &listed, &checkpoints, report);
+    check_gaps(place, &listed, &checkpoints, report);
     let mut replayed = Replayed::default();
     let mut catalog: Option<Catalog> = None;
     for version in 0..=newest {
@@ -59,13 +69,13 @@ pub(super) async fn check_log(
             });
         }
         let record = if listed.contains(&version) {
-            read_record(inner, DbVersion(version), report).await?
+            read_record(place, DbVersion(version), report).await?
         } else {
             None
         };
         if let Some(record) = &record {
             report.records += 1;
-            note_entries(inner, record, &mut replayed);
+            note_entries(place, record, &mut replayed);
         }
         catalog = step(catalog, record.as_ref(), DbVersion(version), report);
         if let Some(stored) = checkpoints.remove(&DbVersion(version)) {
@@ -112,13 +122,13 @@ fn step(
 }
 
 async fn load_checkpoints(
-    inner: &Inner,
+    place: &Place,
     report: &mut CheckReport,
 ) -> Result<BTreeMap<DbVersion, Catalog>, DbError> {
     let mut checkpoints = BTreeMap::new();
-    for version in checkpoint::list(&inner.store).await? {
+    for version in checkpoint::list(&place.store).await? {
         report.checkpoints += 1;
-        match checkpoint::read(&inner.store, version).await {
+        match checkpoint::read(&place.store, version).await {
             Ok(Some(catalog)) => {
                 checkpoints.insert(version, catalog);
             }
@@ -135,17 +145,17 @@ async fn load_checkpoints(
 }
 
 async fn check_hint(
-    inner: &Inner,
+    place: &Place,
     checkpoints: &BTreeMap<DbVersion, Catalog>,
     report: &mut CheckReport,
 ) {
-    let hinted = hint::read_hint(&inner.store, &layout::hint_key())
+    let hinted = hint::read_hint(&place.store, &layout::hint_key())
         .await
         .map(DbVersion);
     let wrong = match hinted {
         Some(version) => !checkpoints.contains_key(&version),
         // Readers then list; a hint that is there but unreadable still deserves a word.
-        None => matches!(inner.store.head(&layout::hint_key()).await, Ok(Some(_))),
+        None => matches!(place.store.head(&layout::hint_key()).await, Ok(Some(_))),
     };
     if wrong {
         let detail = "the hint names no usable checkpoint; opening costs a LIST more";
@@ -157,7 +167,7 @@ async fn check_hint(
 
 /// Reports missing records, except a prefix after record 0 that a checkpoint covers.
 fn check_gaps(
-    inner: &Inner,
+    place: &Place,
     listed: &BTreeSet<u64>,
     checkpoints: &BTreeMap<DbVersion, Catalog>,
     report: &mut CheckReport,
@@ -176,23 +186,23 @@ fn check_gaps(
             report.findings.push(
                 Finding::new(kind::LOG_GAP, detail)
                     .db_version(DbVersion(missing))
-                    .file(inner.log.key(missing).to_string()),
+                    .file(place.log.key(missing).to_string()),
             );
         }
     }
 }
 
 async fn read_record(
-    inner: &Inner,
+    place: &Place,
     version: DbVersion,
     report: &mut CheckReport,
 ) -> Result<Option<Record>, DbError> {
     // Read anew: what is in memory says nothing about what is stored.
-    let bytes = inner.log.read(version.0).await.map_err(DbError::log)?;
+    let bytes = place.log.read(version.0).await.map_err(DbError::log)?;
     let Some(bytes) = bytes else {
         return Ok(None);
     };
-    match open::decode_record(&inner.log, version, &bytes) {
+    match open::decode_record(&place.log, version, &bytes) {
         Ok(record) => Ok(Some(record)),
         Err(error) if is_store_failure(&error) => Err(error),
         Err(error) => {
@@ -203,14 +213,14 @@ async fn read_record(
             report.findings.push(
                 Finding::new(kind, chain(&error))
                     .db_version(version)
-                    .file(inner.log.key(version.0).to_string()),
+                    .file(place.log.key(version.0).to_string()),
             );
             Ok(None)
         }
     }
 }
 
-fn note_entries(inner: &Inner, record: &Record, replayed: &mut Replayed) {
+fn note_entries(place: &Place, record: &Record, replayed: &mut Replayed) {
     for (_, action) in record.entries() {
         let expected = match &action.body {
             EntryBody::Staged(staged) => Expected {
@@ -218,7 +228,7 @@ fn note_entries(inner: &Inner, record: &Record, replayed: &mut Replayed) {
                 staged: Some(staged.clone()),
             },
             EntryBody::Inline(entry) => {
-                let Some(codec) = inner.codecs.get(&action.format) else {
+                let Some(codec) = place.codecs.get(&action.format) else {
                     continue;
                 };
                 Expected {

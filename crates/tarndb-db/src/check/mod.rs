@@ -9,10 +9,14 @@ mod files;
 mod log;
 mod published;
 
+use tarndb_log::LogDir;
+use tarndb_storage::Store;
 use tarndb_types::{DbVersion, TableVersion};
 
-use crate::database::Database;
+use crate::database::{Database, codecs};
 use crate::error::DbError;
+use crate::layout;
+use log::Place;
 
 /// Stable names of what a check can find.
 pub mod kind {
@@ -163,7 +167,12 @@ impl Database {
         let inner = &self.inner;
         inner.refresh().await?;
         let mut report = CheckReport::default();
-        let replayed = log::check_log(inner, &mut report, &mut progress).await?;
+        let place = Place {
+            store: inner.store.clone(),
+            log: inner.log.clone(),
+            codecs: inner.codecs.clone(),
+        };
+        let replayed = log::check_log(&place, &mut report, &mut progress).await?;
         let catalog = inner.head.catalog();
         let tables: Vec<_> = catalog
             .tables()
@@ -184,6 +193,29 @@ impl Database {
             }
             files::check_files(inner, &table, &listed, deep, &mut report, &mut progress).await?;
         }
+        Ok(report)
+    }
+
+    /// Checks records, checkpoints and the hint only: for a database that is too damaged to be
+    /// opened.
+    ///
+    /// # Errors
+    /// Only the store's; damage is in the report.
+    ///
+    /// # Cost
+    /// Every record and checkpoint once.
+    pub async fn check_log(
+        store: Store,
+        mut progress: impl FnMut(Progress) + Send,
+    ) -> Result<CheckReport, DbError> {
+        let log = LogDir::new(store.clone(), layout::log_dir());
+        let place = Place {
+            store,
+            log,
+            codecs: codecs(),
+        };
+        let mut report = CheckReport::default();
+        log::check_log(&place, &mut report, &mut progress).await?;
         Ok(report)
     }
 }

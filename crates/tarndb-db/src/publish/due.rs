@@ -11,6 +11,7 @@ use tarndb_storage::Path;
 use tarndb_table::codec::CheckpointInfo;
 use tarndb_types::{DbVersion, TableVersion};
 
+use super::{Probed, probe_published};
 use crate::catalog::{Catalog, TableEntry};
 use crate::checkpoint;
 use crate::database::Inner;
@@ -60,8 +61,9 @@ pub(super) async fn write_table_checkpoints(inner: &Inner) {
 
 /// Writes the catalog's checkpoint and those of tables that are far behind.
 pub(super) async fn checkpoint_all(inner: &Inner) -> Result<CheckpointReport, DbError> {
+    crate::commit::check_writable(&inner.head.catalog())?;
+    learn_published(inner).await?;
     let catalog: Arc<Catalog> = inner.head.catalog();
-    crate::commit::check_writable(&catalog)?;
     checkpoint::write(&inner.store, &catalog).await?;
     let mut tables = Vec::new();
     for table in catalog.tables() {
@@ -77,6 +79,19 @@ pub(super) async fn checkpoint_all(inner: &Inner) -> Result<CheckpointReport, Db
         catalog: catalog.version(),
         tables,
     })
+}
+
+/// Looks at what others published, so that the checkpoint does not hold on to old records.
+async fn learn_published(inner: &Inner) -> Result<(), DbError> {
+    let catalog = inner.head.catalog();
+    for table in catalog.tables().chain(catalog.dropped_tables()) {
+        match probe_published(inner, table, table.version).await? {
+            Probed::UpTo(Some(version)) => inner.head.note_published(table.id, version),
+            Probed::UpTo(None) => {}
+            Probed::Diverged(found) => inner.publisher.note_divergence(found),
+        }
+    }
+    Ok(())
 }
 
 async fn is_due(inner: &Inner, table: &TableEntry, published: TableVersion) -> bool {

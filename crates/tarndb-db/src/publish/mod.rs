@@ -72,6 +72,8 @@ struct State {
     diverged: BTreeMap<TableId, Divergence>,
     /// Versions that this handle committed: nobody else is likely to publish them first.
     own: BTreeSet<(TableId, TableVersion)>,
+    /// What an opening handle found unpublished is still to be published.
+    found_due: bool,
     worker_started: bool,
     committed_any: bool,
     catalog_checkpoint_due: bool,
@@ -93,6 +95,20 @@ impl Publisher {
         self.lock().last_error.clone()
     }
 
+    /// The table as of its newest version that this handle committed; `None` when there is
+    /// none to publish.
+    fn up_to_own(&self, mut table: Arc<TableEntry>) -> Option<Arc<TableEntry>> {
+        let range = (table.id, table.first_unpublished())..=(table.id, table.version);
+        let newest = self
+            .lock()
+            .own
+            .range(range)
+            .next_back()
+            .map(|(_, version)| *version)?;
+        Arc::make_mut(&mut table).version = newest;
+        Some(table)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,7 +128,7 @@ impl Database {
         self.inner.check_open()?;
         self.inner.refresh().await?;
         crate::commit::check_writable(&self.inner.head.catalog())?;
-        let report = pass(&self.inner).await?;
+        let report = pass(&self.inner, Scope::Everything).await?;
         due::write_table_checkpoints(&self.inner).await;
         Ok(report)
     }
@@ -121,7 +137,8 @@ impl Database {
     /// newest checkpoint is as many published versions old as the options say.
     ///
     /// # Cost
-    /// 2 PUTs; per table a GET of its hint, and its checkpoint.
+    /// 2 PUTs; per table a GET of its hint, its checkpoint, and a GET or LIST when it is not
+    /// known to be published.
     pub async fn checkpoint(&self) -> Result<CheckpointReport, DbError> {
         self.inner.check_open()?;
         self.inner.refresh().await?;
@@ -129,12 +146,26 @@ impl Database {
     }
 }
 
-/// Publishes everything unpublished that the head knows.
-pub(crate) async fn pass(inner: &Inner) -> Result<PublishReport, DbError> {
+/// How much a pass publishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// All that the head knows.
+    Everything,
+    /// Versions up to the newest that this handle committed: later ones are their
+    /// committers' to publish.
+    Own,
+}
+
+/// Publishes what is in the scope and not published yet.
+async fn pass(inner: &Inner, scope: Scope) -> Result<PublishReport, DbError> {
     let _turn = inner.publisher.turn.lock().await;
     let catalog = inner.head.catalog();
     let todo: Vec<Arc<TableEntry>> = unpublished(&catalog)
         .filter(|table| inner.publisher.divergence(table.id).is_none())
+        .filter_map(|table| match scope {
+            Scope::Everything => Some(table),
+            Scope::Own => inner.publisher.up_to_own(table),
+        })
         .collect();
     let mut results: Vec<_> = futures::stream::iter(todo)
         .map(|table| async move { (table.display_name(), table::publish(inner, &table).await) })
@@ -226,14 +257,28 @@ async fn note_commit(inner: &Inner, version: DbVersion) {
 
 /// Publishes and writes what checkpoints are due.
 async fn work(inner: &Inner) -> Result<(), DbError> {
-    let published = pass(inner).await;
+    let found_due = std::mem::take(&mut inner.publisher.lock().found_due);
+    let scope = if found_due {
+        Scope::Everything
+    } else {
+        Scope::Own
+    };
+    let published = pass(inner, scope).await;
+    if published.is_err() {
+        inner.publisher.lock().found_due |= found_due;
+    }
     due::write_due(inner).await;
     published.map(|_| ())
 }
 
-/// Begins to publish in the background what an opening handle found unpublished.
-pub(crate) fn start_if_needed(inner: &Arc<Inner>) {
-    if inner.head.catalog().has_unpublished() {
+/// Notes what an opening handle found unpublished: it is published in the background, or with
+/// the first commit when the handle is to do nothing by itself before.
+pub(crate) fn after_open(inner: &Arc<Inner>) {
+    if !inner.head.catalog().has_unpublished() {
+        return;
+    }
+    inner.publisher.lock().found_due = true;
+    if inner.options.background && inner.options.publish == PublishMode::Async {
         worker::wake(inner);
     }
 }

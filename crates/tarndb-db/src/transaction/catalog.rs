@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use tarndb_table::Schema;
 use tarndb_table::codec::TableDefinition;
+use tarndb_table::{DataType, Schema};
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
@@ -130,6 +130,7 @@ impl Transaction {
             location,
         };
         self.act(action, Operation::CreateTable)?;
+        self.notice_reader(id, &overlay.state.schema)?;
         self.changes.overlays.insert(id, overlay);
         Ok(id)
     }
@@ -185,6 +186,22 @@ impl Transaction {
         self.act(action, Operation::RenameTable)
     }
 
+    /// Says once that a column needs a newer reader than other tables do.
+    pub(super) fn notice_reader(&mut self, id: TableId, schema: &Schema) -> Result<(), DbError> {
+        if schema
+            .fields
+            .iter()
+            .any(|field| has_timestamp_ntz(&field.data_type))
+        {
+            let name = self.entry(id)?.display_name();
+            self.changes.notice(format!(
+                "table {name} has timestamps without time zone: readers need Delta reader \
+                 version 3 (timestampNtz)"
+            ));
+        }
+        Ok(())
+    }
+
     fn act(&mut self, action: Action, operation: Operation) -> Result<(), DbError> {
         let mut catalog = self.changes.catalog.clone();
         let (version, timestamp) = (catalog.version().next(), catalog.timestamp());
@@ -227,6 +244,18 @@ impl Transaction {
         Err(DbError::Internal {
             what: "no free location for a new table",
         })
+    }
+}
+
+fn has_timestamp_ntz(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::TimestampNtz => true,
+        DataType::Array { element, .. } => has_timestamp_ntz(element),
+        DataType::Map { key, value, .. } => has_timestamp_ntz(key) || has_timestamp_ntz(value),
+        DataType::Struct(fields) => fields
+            .iter()
+            .any(|field| has_timestamp_ntz(&field.data_type)),
+        _ => false,
     }
 }
 

@@ -13,7 +13,7 @@ use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use tarndb_table::codec::MetadataChange;
 use tarndb_table::parquet::read::{parquet_row_count, read_file};
 use tarndb_table::{
-    DataFile, RowSet, TableState, TableWriter, WriteOptions, Written, conform_batch,
+    DataFile, Field, RowSet, Schema, TableState, TableWriter, WriteOptions, Written, conform_batch,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
@@ -255,9 +255,14 @@ impl Transaction {
         let codec = self.codec(id)?;
         let name = self.entry(id)?.display_name();
         let overlay = self.overlay(id).await?;
+        let before = Arc::clone(&overlay.state.schema);
         overlay
             .change_metadata(codec.as_ref(), change, operation)
             .map_err(DbError::table(name))?;
+        let after = Arc::clone(&overlay.state.schema);
+        let known = |field: &&Field| before.field(&field.name).is_none();
+        let added = Schema::new(after.fields.iter().filter(known).cloned().collect());
+        self.notice_reader(id, &added)?;
         self.changes.did(operation);
         Ok(())
     }

@@ -1,5 +1,12 @@
 //! Integration tests of the database over an in-memory store.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail by panicking"
+)]
+
 mod bad_input;
 mod concurrency;
 mod conflicts;
