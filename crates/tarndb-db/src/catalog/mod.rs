@@ -293,3 +293,6 @@ impl Catalog {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

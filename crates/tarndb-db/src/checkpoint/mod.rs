@@ -78,3 +78,6 @@ pub async fn list(store: &Store) -> Result<Vec<DbVersion>, DbError> {
         .filter_map(|object| layout::parse_checkpoint_key(&object.key))
         .collect())
 }
+
+#[cfg(test)]
+mod tests;

@@ -174,3 +174,6 @@ impl Record {
         self.txns.iter().any(|txn| txn.id == id)
     }
 }
+
+#[cfg(test)]
+mod tests;
