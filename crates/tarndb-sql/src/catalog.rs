@@ -119,7 +119,10 @@ impl CatalogProvider for Catalog {
             return Some(Arc::new(InformationSchemaProvider::new(list)));
         }
         let schema = self.view.schemas.get(&fold(name))?.clone();
-        Some(Arc::new(Tables { schema, shape: self.shape }))
+        Some(Arc::new(Tables {
+            schema,
+            shape: self.shape,
+        }))
     }
 }
 
@@ -156,14 +159,23 @@ impl SchemaProvider for Tables {
     fn table_names(&self) -> Vec<String> {
         match self.shape {
             Shape::Folded => self.schema.tables.keys().cloned().collect(),
-            Shape::Spelled => self.schema.tables.values().map(|t| t.name.clone()).collect(),
+            Shape::Spelled => self
+                .schema
+                .tables
+                .values()
+                .map(|t| t.name.clone())
+                .collect(),
         }
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let Some(table) = self.schema.tables.get(&fold(name)) else { return Ok(None) };
+        let Some(table) = self.schema.tables.get(&fold(name)) else {
+            return Ok(None);
+        };
         let Some(provider) = &table.provider else {
-            return Err(carry(SqlError::Internal { context: "a table that was not loaded" }));
+            return Err(carry(SqlError::Internal {
+                context: "a table that was not loaded",
+            }));
         };
         Ok(Some(match self.shape {
             Shape::Folded => Arc::clone(provider) as Arc<dyn TableProvider>,
@@ -197,6 +209,8 @@ impl TableProvider for Described {
         _filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Err(carry(SqlError::Internal { context: "a scan of a described table" }))
+        Err(carry(SqlError::Internal {
+            context: "a scan of a described table",
+        }))
     }
 }

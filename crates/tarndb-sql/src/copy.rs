@@ -31,7 +31,11 @@ pub(crate) async fn copy(
     let options = DataFrameWriteOptions::new().with_single_file_output(true);
     let path = copy.target.as_str();
     let written = match format.as_str() {
-        "csv" => frame.write_csv(path, options, Some(csv_options(copy)?)).await,
+        "csv" => {
+            frame
+                .write_csv(path, options, Some(csv_options(copy)?))
+                .await
+        }
         "json" => {
             no_options(copy)?;
             frame.write_json(path, options, None).await
@@ -45,7 +49,10 @@ pub(crate) async fn copy(
     let mut rows = 0;
     let mut batches = futures::stream::iter(batches);
     while let Some(batch) = batches.next().await {
-        let count = batch.columns().first().and_then(|c| c.as_primitive_opt::<UInt64Type>());
+        let count = batch
+            .columns()
+            .first()
+            .and_then(|c| c.as_primitive_opt::<UInt64Type>());
         rows += count.map_or(0, |c| c.values().iter().sum::<u64>());
     }
     Ok(rows)
@@ -82,7 +89,10 @@ fn format_of(copy: &Copy) -> Result<String, SqlError> {
 }
 
 fn csv_options(copy: &Copy) -> Result<CsvOptions, SqlError> {
-    let mut csv = CsvOptions { has_header: Some(true), ..Default::default() };
+    let mut csv = CsvOptions {
+        has_header: Some(true),
+        ..Default::default()
+    };
     csv.compression = if copy.target.to_lowercase().ends_with(".gz") {
         CompressionTypeVariant::GZIP
     } else {
@@ -96,8 +106,7 @@ fn csv_options(copy: &Copy) -> Result<CsvOptions, SqlError> {
         match (name.as_str(), value.as_bytes()) {
             ("header", _) => {
                 let header = value.to_lowercase();
-                csv.has_header =
-                    Some(header.parse().map_err(|_| refuse("takes true or false"))?);
+                csv.has_header = Some(header.parse().map_err(|_| refuse("takes true or false"))?);
             }
             ("delimiter" | "delim" | "sep", [byte]) => csv.delimiter = *byte,
             ("quote", [byte]) => csv.quote = *byte,
@@ -105,7 +114,11 @@ fn csv_options(copy: &Copy) -> Result<CsvOptions, SqlError> {
             ("delimiter" | "delim" | "sep" | "quote", _) => {
                 return Err(refuse("takes one character of one byte"));
             }
-            _ => return Err(refuse("is not known; CSV has header, delimiter, quote, null")),
+            _ => {
+                return Err(refuse(
+                    "is not known; CSV has header, delimiter, quote, null",
+                ));
+            }
         }
     }
     Ok(csv)

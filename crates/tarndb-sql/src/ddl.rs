@@ -40,20 +40,30 @@ impl Change<'_> {
         statement: &Statement,
     ) -> Result<(&'static str, Option<u64>), SqlError> {
         match statement {
-            Statement::CreateSchema { name, if_not_exists } => {
+            Statement::CreateSchema {
+                name,
+                if_not_exists,
+            } => {
                 let there = self.txn.catalog().schema(name).is_some();
                 if !(there && *if_not_exists) {
                     self.txn.create_schema(name)?;
                 }
                 Ok(("CREATE SCHEMA", None))
             }
-            Statement::DropSchema { name, if_exists, cascade } => {
+            Statement::DropSchema {
+                name,
+                if_exists,
+                cascade,
+            } => {
                 let catalog = self.txn.catalog();
                 if catalog.schema(name).is_some() {
                     self.txn.drop_schema(name, *cascade)?;
                 } else if !if_exists {
                     let near = near(name, catalog.schemas().map(|s| s.name.as_str()));
-                    return Err(SqlError::UnknownSchema { name: name.clone(), near });
+                    return Err(SqlError::UnknownSchema {
+                        name: name.clone(),
+                        near,
+                    });
                 }
                 Ok(("DROP SCHEMA", None))
             }
@@ -65,7 +75,11 @@ impl Change<'_> {
                 }
                 Ok(("DROP TABLE", None))
             }
-            Statement::AlterTable { name, if_exists, action } => {
+            Statement::AlterTable {
+                name,
+                if_exists,
+                action,
+            } => {
                 if let Some(id) = self.find_if(name, *if_exists)? {
                     self.alter(id, action).await?;
                 }
@@ -74,7 +88,9 @@ impl Change<'_> {
             Statement::CreateTable(create) => {
                 Ok(("CREATE TABLE", self.create_table(create).await?))
             }
-            _ => Err(SqlError::Internal { context: "a statement that defines nothing" }),
+            _ => Err(SqlError::Internal {
+                context: "a statement that defines nothing",
+            }),
         }
     }
 
@@ -98,7 +114,10 @@ impl Change<'_> {
                 };
                 self.txn.rename_table(id, &schema, &to.name)?;
             }
-            AlterAction::AddColumns { columns, if_not_exists } => {
+            AlterAction::AddColumns {
+                columns,
+                if_not_exists,
+            } => {
                 for column in columns {
                     self.add_column(id, column, *if_not_exists).await?;
                 }
@@ -112,7 +131,9 @@ impl Change<'_> {
             }
             AlterAction::UnsetOptions(keys) => {
                 for key in keys {
-                    let change = MetadataChange::UnsetProperty { key: property_key(key)? };
+                    let change = MetadataChange::UnsetProperty {
+                        key: property_key(key)?,
+                    };
                     self.txn.change_metadata(id, change).await?;
                 }
             }
@@ -136,7 +157,9 @@ impl Change<'_> {
                 hint: Some("rows that are there get NULL in the new column".to_owned()),
             });
         }
-        self.txn.change_metadata(id, MetadataChange::AddColumn(field(column))).await?;
+        self.txn
+            .change_metadata(id, MetadataChange::AddColumn(field(column)))
+            .await?;
         Ok(())
     }
 
@@ -187,7 +210,10 @@ impl Change<'_> {
             return Ok(());
         }
         let near = near(name, catalog.schemas().map(|s| s.name.as_str()));
-        Err(SqlError::UnknownSchema { name: name.to_owned(), near })
+        Err(SqlError::UnknownSchema {
+            name: name.to_owned(),
+            near,
+        })
     }
 
     /// The definition that a CREATE TABLE asks for.
@@ -198,7 +224,9 @@ impl Change<'_> {
     ) -> Result<NewTable, SqlError> {
         let failed = SqlError::table(&create.name);
         let schema = match planned {
-            None => Schema { fields: create.columns.iter().map(field).collect() },
+            None => Schema {
+                fields: create.columns.iter().map(field).collect(),
+            },
             Some(planned) => {
                 let plan = self.scope().physical(planned).await?;
                 let columns = output_schema(&plan.schema(), &planned.spelling);
@@ -248,7 +276,10 @@ impl Change<'_> {
             }
         }
         if old.description != table.comment {
-            changes.push(MetadataChange::SetComment { column: None, text: table.comment.clone() });
+            changes.push(MetadataChange::SetComment {
+                column: None,
+                text: table.comment.clone(),
+            });
         }
         for change in changes {
             self.txn.change_metadata(id, change).await?;
@@ -258,9 +289,15 @@ impl Change<'_> {
 }
 
 fn field(column: &ColumnDef) -> Field {
-    let mut field = Field::new(column.name.clone(), column.data_type.clone(), column.nullable);
+    let mut field = Field::new(
+        column.name.clone(),
+        column.data_type.clone(),
+        column.nullable,
+    );
     if let Some(text) = &column.comment {
-        field.metadata.insert(COMMENT.to_owned(), serde_json::Value::String(text.clone()));
+        field
+            .metadata
+            .insert(COMMENT.to_owned(), serde_json::Value::String(text.clone()));
     }
     field
 }
@@ -280,9 +317,11 @@ fn storable_type(data_type: &ArrowType) -> ArrowType {
         ArrowType::Timestamp(TimeUnit::Nanosecond, zone) => {
             ArrowType::Timestamp(TimeUnit::Microsecond, zone.clone())
         }
-        ArrowType::List(field) => ArrowType::List(Arc::new(
-            ArrowField::new(field.name(), storable_type(field.data_type()), true),
-        )),
+        ArrowType::List(field) => ArrowType::List(Arc::new(ArrowField::new(
+            field.name(),
+            storable_type(field.data_type()),
+            true,
+        ))),
         other => other.clone(),
     }
 }
@@ -303,7 +342,11 @@ pub(crate) fn properties(
         }
     }
     WriteOptions::from_properties(&properties).map_err(|error| SqlError::TableOption {
-        name: options.iter().map(|(n, _)| n.as_str()).collect::<Vec<_>>().join(", "),
+        name: options
+            .iter()
+            .map(|(n, _)| n.as_str())
+            .collect::<Vec<_>>()
+            .join(", "),
         reason: error.to_string(),
     })?;
     Ok(properties)
@@ -317,12 +360,19 @@ fn property_key(name: &str) -> Result<String, SqlError> {
         return Ok((*key).to_owned());
     }
     let near = near(name, OPTIONS.iter().map(|(short, _)| *short));
-    let known = OPTIONS.iter().map(|(short, _)| *short).collect::<Vec<_>>().join(", ");
+    let known = OPTIONS
+        .iter()
+        .map(|(short, _)| *short)
+        .collect::<Vec<_>>()
+        .join(", ");
     let reason = match near.first() {
         Some(near) => format!("is not known; did you mean {near}?"),
         None => format!("is not known; there are {known}, and keys with a dot (delta.*)"),
     };
-    Err(SqlError::TableOption { name: name.to_owned(), reason })
+    Err(SqlError::TableOption {
+        name: name.to_owned(),
+        reason,
+    })
 }
 
 fn property_value(name: &str, key: &str, value: &str) -> Result<String, SqlError> {
@@ -350,14 +400,24 @@ mod tests {
     #[test]
     fn short_names_become_properties() {
         let properties = of("Deletion_Vectors", "OFF").unwrap();
-        assert_eq!(properties.get("tarndb.deletionVectors").map(String::as_str), Some("off"));
-        assert!(of("delta.appendOnly", "true").unwrap().contains_key("delta.appendOnly"));
+        assert_eq!(
+            properties.get("tarndb.deletionVectors").map(String::as_str),
+            Some("off")
+        );
+        assert!(
+            of("delta.appendOnly", "true")
+                .unwrap()
+                .contains_key("delta.appendOnly")
+        );
     }
 
     #[test]
     fn what_is_not_known_is_refused_with_advice() {
         let error = of("deletion_vector", "off").unwrap_err();
-        assert!(error.to_string().contains("did you mean deletion_vectors"), "{error}");
+        assert!(
+            error.to_string().contains("did you mean deletion_vectors"),
+            "{error}"
+        );
         assert!(of("deletion_vectors", "maybe").is_err());
         assert!(of("target_file_size", "huge").is_err());
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_schema::DataType;
+use datafusion::common::TableReference;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::SessionStateBuilder;
@@ -19,7 +20,6 @@ use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess};
 use datafusion::prelude::SessionConfig;
-use datafusion::common::TableReference;
 use tarndb_db::Database;
 
 use crate::catalog::Catalogs;
@@ -52,7 +52,9 @@ pub(crate) struct Engine {
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("store_url", &self.store_url).finish_non_exhaustive()
+        f.debug_struct("Engine")
+            .field("store_url", &self.store_url)
+            .finish_non_exhaustive()
     }
 }
 
@@ -78,16 +80,29 @@ impl Engine {
             .relation_planners()
             .get_or_insert_default()
             .insert(0, Arc::new(FunctionPlanner(Arc::clone(&functions))));
-        builder.expr_planners().get_or_insert_default().insert(0, Arc::new(FieldNames));
+        builder
+            .expr_planners()
+            .get_or_insert_default()
+            .insert(0, Arc::new(FieldNames));
         let context = SessionContext::new_with_state(builder.build());
         crate::function::now::register(&context);
-        Ok(Self { context, catalogs, functions, store_url, defaults })
+        Ok(Self {
+            context,
+            catalogs,
+            functions,
+            store_url,
+            defaults,
+        })
     }
 }
 
 /// Name and value of every setting of the engine.
 pub(crate) fn settings(options: &ConfigOptions) -> BTreeMap<String, Option<String>> {
-    options.entries().into_iter().map(|entry| (entry.key, entry.value)).collect()
+    options
+        .entries()
+        .into_iter()
+        .map(|entry| (entry.key, entry.value))
+        .collect()
 }
 
 fn config(options: &SessionOptions) -> SessionConfig {
@@ -174,7 +189,9 @@ impl ExprPlanner for FieldNames {
 }
 
 fn spelled_field(data_type: &DataType, name: &str) -> Option<String> {
-    let DataType::Struct(fields) = data_type else { return None };
+    let DataType::Struct(fields) = data_type else {
+        return None;
+    };
     let exact = fields.iter().find(|field| field.name() == name);
     let found = exact.or_else(|| fields.iter().find(|field| same(field.name(), name)));
     found.map(|field| field.name().clone())

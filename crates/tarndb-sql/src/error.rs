@@ -29,7 +29,13 @@ pub struct SyntaxError {
 
 impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { message, line, column, excerpt, .. } = self;
+        let Self {
+            message,
+            line,
+            column,
+            excerpt,
+            ..
+        } = self;
         writeln!(f, "syntax error: {message} at line {line}, column {column}")?;
         let indent = excerpt
             .chars()
@@ -57,7 +63,13 @@ pub struct FileValueError {
 
 impl fmt::Display for FileValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, line, column, value, reason } = self;
+        let Self {
+            file,
+            line,
+            column,
+            value,
+            reason,
+        } = self;
         write!(f, "{reason}: file={file} line={line}")?;
         if !column.is_empty() {
             write!(f, " column={column} value={value:?}")?;
@@ -268,9 +280,10 @@ impl SqlError {
     /// Line and column (from 1, in characters) of the script, for syntax errors.
     pub fn position(&self) -> Option<(usize, usize)> {
         match self {
-            Self::Syntax(syntax) => {
-                Some((usize::try_from(syntax.line).ok()?, usize::try_from(syntax.column).ok()?))
-            }
+            Self::Syntax(syntax) => Some((
+                usize::try_from(syntax.line).ok()?,
+                usize::try_from(syntax.column).ok()?,
+            )),
             _ => None,
         }
     }
@@ -316,7 +329,10 @@ impl SqlError {
     /// An error of `table`.
     pub(crate) fn table(table: impl fmt::Display) -> impl FnOnce(TableError) -> Self {
         let table = table.to_string();
-        move |source| Self::Table { table, source: Box::new(source) }
+        move |source| Self::Table {
+            table,
+            source: Box::new(source),
+        }
     }
 }
 

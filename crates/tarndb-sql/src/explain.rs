@@ -21,7 +21,9 @@ pub(crate) async fn query(
     spelling: &Spelling,
 ) -> Result<Outcome, SqlError> {
     let Statement::Query(query) = explain.statement.as_ref() else {
-        return Err(SqlError::Internal { context: "explaining a query that is none" });
+        return Err(SqlError::Internal {
+            context: "explaining a query that is none",
+        });
     };
     let options = ExplainOptions {
         analyze: explain.analyze,
@@ -44,7 +46,10 @@ pub(crate) async fn change(
     match statement {
         Statement::Insert(insert) => {
             let (id, plan) = insert::explain_plan(scope, insert, options, spelling).await?;
-            lines.push(format!("Insert: table={}", scope.txn.entry(id)?.display_name()));
+            lines.push(format!(
+                "Insert: table={}",
+                scope.txn.entry(id)?.display_name()
+            ));
             lines.push("  new rows go to new data files".to_owned());
             lines.extend(indented(plan.as_ref()));
         }
@@ -67,7 +72,11 @@ pub(crate) async fn change(
                 }
             }
         }
-        _ => return Err(SqlError::Internal { context: "explaining this statement" }),
+        _ => {
+            return Err(SqlError::Internal {
+                context: "explaining this statement",
+            });
+        }
     }
     Ok(lines)
 }
@@ -102,5 +111,10 @@ async fn how(scope: &Scope<'_>, id: tarndb_types::TableId) -> Result<&'static st
 }
 
 fn indented(plan: &dyn ExecutionPlan) -> Vec<String> {
-    displayable(plan).indent(false).to_string().lines().map(|line| format!("  {line}")).collect()
+    displayable(plan)
+        .indent(false)
+        .to_string()
+        .lines()
+        .map(|line| format!("  {line}"))
+        .collect()
 }

@@ -62,7 +62,11 @@ pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> 
         .collect::<Vec<_>>();
     found.sort();
     found.dedup();
-    found.into_iter().take(3).map(|(_, candidate)| candidate.to_owned()).collect()
+    found
+        .into_iter()
+        .take(3)
+        .map(|(_, candidate)| candidate.to_owned())
+        .collect()
 }
 
 /// The number of single-character edits between two texts (Levenshtein).

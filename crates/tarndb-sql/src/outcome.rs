@@ -39,9 +39,11 @@ impl fmt::Debug for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rows { schema, .. } => f.debug_struct("Rows").field("schema", schema).finish(),
-            Self::Count { tag, rows } => {
-                f.debug_struct("Count").field("tag", tag).field("rows", rows).finish()
-            }
+            Self::Count { tag, rows } => f
+                .debug_struct("Count")
+                .field("tag", tag)
+                .field("rows", rows)
+                .finish(),
             Self::Done { tag } => f.debug_struct("Done").field("tag", tag).finish(),
         }
     }
@@ -62,6 +64,9 @@ impl Outcome {
     /// A result that is there already.
     pub(crate) fn of_batch(batch: RecordBatch) -> Self {
         let schema = batch.schema();
-        Self::Rows { schema, stream: Box::pin(futures::stream::iter([Ok(batch)])) }
+        Self::Rows {
+            schema,
+            stream: Box::pin(futures::stream::iter([Ok(batch)])),
+        }
     }
 }

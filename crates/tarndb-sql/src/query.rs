@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::common::TableReference;
 use datafusion::common::format::ExplainStatementOptions;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::{ExplainStatement, Statement as EngineStatement};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Query, SelectItem, SetExpr, Statement as AstStatement,
@@ -114,7 +114,8 @@ impl Scope<'_> {
             },
             statement: Box::new(EngineStatement::Statement(Box::new(inner))),
         });
-        self.plan_statement(statement, &query, spelling.clone(), None).await
+        self.plan_statement(statement, &query, spelling.clone(), None)
+            .await
     }
 
     async fn plan_statement(
@@ -132,7 +133,8 @@ impl Scope<'_> {
         let mut reads = BTreeSet::new();
         let mut view = self.names();
         for reference in references {
-            self.load(&reference, &named, &mut view, &mut spelling, &mut reads).await?;
+            self.load(&reference, &named, &mut view, &mut spelling, &mut reads)
+                .await?;
         }
         let mut plans = BTreeMap::new();
         for call in named.calls {
@@ -148,7 +150,11 @@ impl Scope<'_> {
         self.engine.functions.set(target, plans);
         let plan = state.statement_to_plan(statement).await;
         self.engine.functions.set(None, BTreeMap::new());
-        Ok(Planned { plan: plan.map_err(|error| translate(error, &spelling))?, spelling, reads })
+        Ok(Planned {
+            plan: plan.map_err(|error| translate(error, &spelling))?,
+            spelling,
+            reads,
+        })
     }
 
     /// All schemas and tables by name, nothing loaded.
@@ -157,9 +163,18 @@ impl Scope<'_> {
         let mut view = View::default();
         for schema in catalog.schemas() {
             let tables = catalog.tables_in(&schema.name).into_iter().map(|table| {
-                (fold(&table.name), ViewTable { name: table.name.clone(), provider: None })
+                (
+                    fold(&table.name),
+                    ViewTable {
+                        name: table.name.clone(),
+                        provider: None,
+                    },
+                )
             });
-            let schema = ViewSchema { name: schema.name.clone(), tables: tables.collect() };
+            let schema = ViewSchema {
+                name: schema.name.clone(),
+                tables: tables.collect(),
+            };
             view.schemas.insert(fold(&schema.name), schema);
         }
         view
@@ -201,8 +216,10 @@ impl Scope<'_> {
     async fn load_all(&self, view: &mut View) -> Result<(), SqlError> {
         let tables = self.txn.catalog().tables().cloned().collect::<Vec<_>>();
         for table in tables {
-            let name =
-                TableName { schema: Some(table.schema.clone()), name: table.name.clone() };
+            let name = TableName {
+                schema: Some(table.schema.clone()),
+                name: table.name.clone(),
+            };
             let (_, pinned) = self.pin(&name).await?;
             set_provider(view, &table.schema, &table.name, TarnTable::new(pinned));
         }
@@ -214,7 +231,9 @@ impl Scope<'_> {
         let id = self.find(name)?;
         let state = self.txn.table(id).await?;
         let catalog = self.txn.catalog();
-        let display = catalog.table(id).map_or_else(|| name.to_string(), |t| t.display_name());
+        let display = catalog
+            .table(id)
+            .map_or_else(|| name.to_string(), |t| t.display_name());
         let pinned = Pinned {
             name: display,
             state,
@@ -236,16 +255,26 @@ impl Scope<'_> {
         }
         if catalog.schema(schema).is_none() {
             let near = near(schema, catalog.schemas().map(|s| s.name.as_str()));
-            return Err(SqlError::UnknownSchema { name: schema.to_owned(), near });
+            return Err(SqlError::UnknownSchema {
+                name: schema.to_owned(),
+                near,
+            });
         }
         let known = catalog
             .tables()
             .map(|t| {
-                if t.schema == DEFAULT_SCHEMA { t.name.clone() } else { t.display_name() }
+                if t.schema == DEFAULT_SCHEMA {
+                    t.name.clone()
+                } else {
+                    t.display_name()
+                }
             })
             .collect::<Vec<_>>();
         let near = near(&name.to_string(), known.iter().map(String::as_str));
-        Err(SqlError::UnknownTable { name: name.to_string(), near })
+        Err(SqlError::UnknownTable {
+            name: name.to_string(),
+            near,
+        })
     }
 
     /// The physical plan of a query.
@@ -302,8 +331,12 @@ pub(crate) fn output_schema(schema: &Schema, spelling: &Spelling) -> SchemaRef {
 fn plain_type(data_type: &DataType) -> DataType {
     let plain = |field: &Arc<Field>| {
         Arc::new(
-            Field::new(field.name(), plain_type(field.data_type()), field.is_nullable())
-                .with_metadata(field.metadata().clone()),
+            Field::new(
+                field.name(),
+                plain_type(field.data_type()),
+                field.is_nullable(),
+            )
+            .with_metadata(field.metadata().clone()),
         )
     };
     match data_type {
@@ -332,7 +365,9 @@ fn present(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, SqlEr
         .collect::<Result<Vec<_>, _>>();
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     columns
-        .and_then(|columns| RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options))
+        .and_then(|columns| {
+            RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+        })
         .map_err(|error| translate(error.into(), &Spelling::default()))
 }
 
@@ -344,7 +379,9 @@ fn unique_names(body: &mut SetExpr) {
         SetExpr::Select(select) => {
             let mut seen = BTreeSet::new();
             for (index, item) in select.projection.iter_mut().enumerate() {
-                let Some(name) = item_name(item) else { continue };
+                let Some(name) = item_name(item) else {
+                    continue;
+                };
                 if seen.insert(name.clone()) {
                     continue;
                 }

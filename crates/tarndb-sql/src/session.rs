@@ -64,7 +64,15 @@ impl Session {
             codec: Arc::new(DeltaCodec::default()),
         };
         let (mode, last_txn, notices) = (Mode::Auto, None, Vec::new());
-        Ok(Self { db, engine, storage, options, mode, last_txn, notices })
+        Ok(Self {
+            db,
+            engine,
+            storage,
+            options,
+            mode,
+            last_txn,
+            notices,
+        })
     }
 
     /// Cuts a script into statements; see [`parser::parse`].
@@ -134,7 +142,9 @@ impl Session {
     pub async fn execute(&mut self, statement: &ParsedStatement) -> Result<Outcome, SqlError> {
         match &statement.statement {
             Statement::Begin { isolation } => {
-                return self.begin(isolation.unwrap_or(self.options.isolation)).await;
+                return self
+                    .begin(isolation.unwrap_or(self.options.isolation))
+                    .await;
             }
             Statement::Commit => return self.commit().await,
             Statement::Rollback => return Ok(self.rollback()),
@@ -180,7 +190,11 @@ impl Session {
             Mode::Failed => return Err(SqlError::TransactionFailed),
             Mode::Auto => {}
         }
-        let options = TxnOptions { isolation, id: self.take_id(), ..Default::default() };
+        let options = TxnOptions {
+            isolation,
+            id: self.take_id(),
+            ..Default::default()
+        };
         self.mode = Mode::Open(Box::new(self.db.begin(options).await?));
         Ok(Outcome::Done { tag: "BEGIN" })
     }
@@ -192,7 +206,8 @@ impl Session {
                 Ok(Outcome::Done { tag: "COMMIT" })
             }
             Mode::Failed => {
-                self.notices.push("the transaction had failed: it was rolled back".to_owned());
+                self.notices
+                    .push("the transaction had failed: it was rolled back".to_owned());
                 Ok(Outcome::Done { tag: "ROLLBACK" })
             }
             Mode::Open(txn) => {
@@ -363,9 +378,13 @@ impl Session {
             Statement::Show(Show::All) => self.show_all(Some(txn)),
             Statement::Set { .. } | Statement::Reset { .. } => self
                 .without_transaction(statement)?
-                .ok_or(SqlError::Internal { context: "setting a value" }),
+                .ok_or(SqlError::Internal {
+                    context: "setting a value",
+                }),
             Statement::Begin { .. } | Statement::Commit | Statement::Rollback => {
-                Err(SqlError::Internal { context: "a transaction inside a transaction" })
+                Err(SqlError::Internal {
+                    context: "a transaction inside a transaction",
+                })
             }
         }
     }
@@ -389,7 +408,12 @@ impl Session {
     }
 
     pub(crate) fn scope<'a>(&'a self, txn: &'a Transaction) -> Scope<'a> {
-        Scope { engine: &self.engine, db: &self.db, txn, storage: &self.storage }
+        Scope {
+            engine: &self.engine,
+            db: &self.db,
+            txn,
+            storage: &self.storage,
+        }
     }
 
     pub(crate) fn change<'a>(
@@ -432,7 +456,10 @@ const BACKOFF_MAX: Duration = Duration::from_millis(50);
 
 impl Retry {
     pub(crate) fn new(session: &Session) -> Self {
-        Self { start: session.storage.context.monotonic(), attempts: 0 }
+        Self {
+            start: session.storage.context.monotonic(),
+            attempts: 0,
+        }
     }
 
     /// Waits before the next attempt, or gives the error back when it is final.
@@ -448,7 +475,9 @@ impl Retry {
         }
         self.attempts += 1;
         tracing::debug!(attempts = self.attempts, %error, "running the statement again");
-        context.sleep(context.jittered(backoff(self.attempts, waited))).await;
+        context
+            .sleep(context.jittered(backoff(self.attempts, waited)))
+            .await;
         Ok(())
     }
 }
@@ -456,7 +485,9 @@ impl Retry {
 /// Grows with the attempts, and shrinks again for whoever has waited long: the oldest waiter
 /// comes first, so that nobody starves.
 fn backoff(attempts: u32, waited: Duration) -> Duration {
-    let grown = BACKOFF_FIRST.saturating_mul(1 << attempts.min(10)).min(BACKOFF_MAX);
+    let grown = BACKOFF_FIRST
+        .saturating_mul(1 << attempts.min(10))
+        .min(BACKOFF_MAX);
     match waited.as_secs() {
         0..2 => grown,
         2..10 => grown / 4,

@@ -24,7 +24,10 @@ const FIXED: &[&str] = &[
 ];
 
 fn refuse(name: &str, reason: impl Into<String>) -> SqlError {
-    SqlError::Setting { name: name.to_owned(), reason: reason.into() }
+    SqlError::Setting {
+        name: name.to_owned(),
+        reason: reason.into(),
+    }
 }
 
 /// SET.
@@ -35,7 +38,10 @@ pub(crate) fn set(
     value: &str,
 ) -> Result<(), SqlError> {
     match name {
-        TRANSACTION_ID => Err(refuse(name, "can only be shown; choose the id with --txn-id")),
+        TRANSACTION_ID => Err(refuse(
+            name,
+            "can only be shown; choose the id with --txn-id",
+        )),
         ISOLATION => {
             options.isolation = match value.to_lowercase().as_str() {
                 "snapshot" | "repeatable read" => Isolation::Snapshot,
@@ -45,7 +51,9 @@ pub(crate) fn set(
             Ok(())
         }
         RETRY_SECONDS => {
-            let seconds = value.parse().map_err(|_| refuse(name, "takes a number of seconds"))?;
+            let seconds = value
+                .parse()
+                .map_err(|_| refuse(name, "takes a number of seconds"))?;
             options.retry_for = std::time::Duration::from_secs(seconds);
             Ok(())
         }
@@ -71,7 +79,11 @@ fn check_known(engine: &Engine, name: &str) -> Result<(), SqlError> {
     if engine.defaults.contains_key(name) {
         return Ok(());
     }
-    let known = engine.defaults.keys().map(String::as_str).chain(OURS.iter().copied());
+    let known = engine
+        .defaults
+        .keys()
+        .map(String::as_str)
+        .chain(OURS.iter().copied());
     let near = near(name, known);
     Err(refuse(
         name,
@@ -134,7 +146,9 @@ pub(crate) fn all(
     transaction: Option<&str>,
 ) -> Vec<(String, Option<String>)> {
     let state = engine.context.state();
-    let mut all = settings(state.config_options()).into_iter().collect::<Vec<_>>();
+    let mut all = settings(state.config_options())
+        .into_iter()
+        .collect::<Vec<_>>();
     for name in OURS {
         let value = get(engine, options, transaction.map(str::to_owned), name);
         all.push(((*name).to_owned(), value.ok().flatten()));

@@ -17,10 +17,14 @@ pub(crate) fn text_rows(
     columns: &[&str],
     rows: Vec<Vec<Option<String>>>,
 ) -> Result<Outcome, SqlError> {
-    let fields = columns.iter().map(|name| Field::new(*name, DataType::Utf8, true));
+    let fields = columns
+        .iter()
+        .map(|name| Field::new(*name, DataType::Utf8, true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let arrays = (0..columns.len()).map(|index| {
-        let values = rows.iter().map(|row| row.get(index).and_then(Option::as_deref));
+        let values = rows
+            .iter()
+            .map(|row| row.get(index).and_then(Option::as_deref));
         Arc::new(values.collect::<StringArray>()) as ArrayRef
     });
     RecordBatch::try_new(schema, arrays.collect())
@@ -35,7 +39,10 @@ pub(crate) fn tables(scope: &Scope<'_>, schema: Option<&str>) -> Result<Outcome,
         && catalog.schema(name).is_none()
     {
         let near = near(name, catalog.schemas().map(|s| s.name.as_str()));
-        return Err(SqlError::UnknownSchema { name: name.to_owned(), near });
+        return Err(SqlError::UnknownSchema {
+            name: name.to_owned(),
+            near,
+        });
     }
     let mut rows = catalog
         .tables()
@@ -48,8 +55,12 @@ pub(crate) fn tables(scope: &Scope<'_>, schema: Option<&str>) -> Result<Outcome,
 
 /// SHOW SCHEMAS.
 pub(crate) fn schemas(scope: &Scope<'_>) -> Result<Outcome, SqlError> {
-    let mut rows =
-        scope.txn.catalog().schemas().map(|s| vec![Some(s.name.clone())]).collect::<Vec<_>>();
+    let mut rows = scope
+        .txn
+        .catalog()
+        .schemas()
+        .map(|s| vec![Some(s.name.clone())])
+        .collect::<Vec<_>>();
     rows.sort();
     text_rows(&["name"], rows)
 }
@@ -65,8 +76,15 @@ pub(crate) async fn describe(scope: &Scope<'_>, name: &TableName) -> Result<Outc
             Some(field.data_type.to_string()),
             yes_no(field.nullable),
             yes_no(state.is_partition_column(&field.name)),
-            field.metadata.get(COMMENT).and_then(|text| text.as_str()).map(str::to_owned),
+            field
+                .metadata
+                .get(COMMENT)
+                .and_then(|text| text.as_str())
+                .map(str::to_owned),
         ]
     });
-    text_rows(&["column", "type", "nullable", "partition", "comment"], rows.collect())
+    text_rows(
+        &["column", "type", "nullable", "partition", "comment"],
+        rows.collect(),
+    )
 }

@@ -30,9 +30,40 @@ pub(crate) enum Named {
 pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("boolean", &["boolean", "bool"]),
     ("byte", &["tinyint", "int1", "byte"]),
-    ("short", &["smallint", "int2", "short", "tinyint unsigned", "utinyint", "uint8"]),
-    ("integer", &["int", "integer", "int4", "smallint unsigned", "usmallint", "uint16"]),
-    ("long", &["bigint", "int8", "long", "int unsigned", "integer unsigned", "uinteger", "uint32"]),
+    (
+        "short",
+        &[
+            "smallint",
+            "int2",
+            "short",
+            "tinyint unsigned",
+            "utinyint",
+            "uint8",
+        ],
+    ),
+    (
+        "integer",
+        &[
+            "int",
+            "integer",
+            "int4",
+            "smallint unsigned",
+            "usmallint",
+            "uint16",
+        ],
+    ),
+    (
+        "long",
+        &[
+            "bigint",
+            "int8",
+            "long",
+            "int unsigned",
+            "integer unsigned",
+            "uinteger",
+            "uint32",
+        ],
+    ),
     ("decimal(20,0)", &["bigint unsigned", "ubigint", "uint64"]),
     ("float", &["real", "float", "float4"]),
     ("double", &["double", "double precision", "float8"]),
@@ -64,18 +95,38 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ),
     (
         "timestamp_ntz",
-        &["timestamp", "timestamp_ntz", "timestamp without time zone", "datetime"],
+        &[
+            "timestamp",
+            "timestamp_ntz",
+            "timestamp without time zone",
+            "datetime",
+        ],
     ),
 ];
 
 /// Type names of other systems that no Delta table stores.
 const REFUSED: &[(&str, &str)] = &[
-    ("time", "no Delta type holds a time of day: use BIGINT (microseconds) or STRING"),
-    ("time without time zone", "no Delta type holds a time of day: use BIGINT or STRING"),
-    ("interval", "no Delta type holds an interval: use BIGINT (microseconds) or STRING"),
+    (
+        "time",
+        "no Delta type holds a time of day: use BIGINT (microseconds) or STRING",
+    ),
+    (
+        "time without time zone",
+        "no Delta type holds a time of day: use BIGINT or STRING",
+    ),
+    (
+        "interval",
+        "no Delta type holds an interval: use BIGINT (microseconds) or STRING",
+    ),
     ("uuid", "no Delta type holds a UUID: use STRING"),
-    ("json", "no Delta type holds JSON: use STRING, or STRUCT and MAP"),
-    ("jsonb", "no Delta type holds JSON: use STRING, or STRUCT and MAP"),
+    (
+        "json",
+        "no Delta type holds JSON: use STRING, or STRUCT and MAP",
+    ),
+    (
+        "jsonb",
+        "no Delta type holds JSON: use STRING, or STRUCT and MAP",
+    ),
     ("serial", "use BIGINT; there are no sequences"),
     ("bigserial", "use BIGINT; there are no sequences"),
 ];
@@ -120,8 +171,14 @@ fn plain(target: &str) -> Option<DataType> {
         "long" => DataType::Long,
         "float" => DataType::Float,
         "double" => DataType::Double,
-        "decimal(20,0)" => DataType::Decimal { precision: 20, scale: 0 },
-        "decimal(38,10)" => DataType::Decimal { precision: 38, scale: 10 },
+        "decimal(20,0)" => DataType::Decimal {
+            precision: 20,
+            scale: 0,
+        },
+        "decimal(38,10)" => DataType::Decimal {
+            precision: 38,
+            scale: 10,
+        },
         "string" => DataType::String,
         "binary" => DataType::Binary,
         "date" => DataType::Date,
@@ -139,9 +196,17 @@ pub(crate) fn near_names(unknown: &str) -> String {
 
 /// The Arrow field of a table type.
 pub(crate) fn arrow_field(name: &str, data_type: &DataType, nullable: bool) -> FieldRef {
-    let schema = Schema { fields: vec![Field::new(name, data_type.clone(), nullable)] };
+    let schema = Schema {
+        fields: vec![Field::new(name, data_type.clone(), nullable)],
+    };
     schema.to_arrow().fields().first().map_or_else(
-        || Arc::new(arrow_schema::Field::new(name, arrow_schema::DataType::Null, true)),
+        || {
+            Arc::new(arrow_schema::Field::new(
+                name,
+                arrow_schema::DataType::Null,
+                true,
+            ))
+        },
         Arc::clone,
     )
 }
@@ -164,7 +229,9 @@ mod tests {
     fn every_name_resolves_to_its_target() {
         for (target, names) in NAMES {
             for name in *names {
-                let Named::Type(data_type) = named(name, &[]) else { panic!("{name}") };
+                let Named::Type(data_type) = named(name, &[]) else {
+                    panic!("{name}")
+                };
                 assert_eq!(&data_type.to_string(), target, "{name}");
             }
         }
@@ -180,7 +247,10 @@ mod tests {
                 .find(|line| line.starts_with(&format!("| `{target}` |")))
                 .unwrap_or_else(|| panic!("no row for {target}"));
             for name in *names {
-                assert!(row.contains(&format!("`{}`", name.to_uppercase())), "{target}: {name}");
+                assert!(
+                    row.contains(&format!("`{}`", name.to_uppercase())),
+                    "{target}: {name}"
+                );
             }
         }
     }

@@ -21,8 +21,8 @@ use datafusion::physical_plan::{
 use futures::StreamExt;
 use tarndb_table::{Schema, conform_batch};
 
-use crate::error::translate::{carry, carry_table};
 use crate::error::SqlError;
+use crate::error::translate::{carry, carry_table};
 
 /// The node.
 #[derive(Debug)]
@@ -45,7 +45,12 @@ impl ConformExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        Self { input, table, schema, properties: Arc::new(properties) }
+        Self {
+            input,
+            table,
+            schema,
+            properties: Arc::new(properties),
+        }
     }
 }
 
@@ -80,9 +85,15 @@ impl ExecutionPlan for ConformExec {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let Some(input) = children.pop() else {
-            return Err(carry(SqlError::Internal { context: "a plan node without its input" }));
+            return Err(carry(SqlError::Internal {
+                context: "a plan node without its input",
+            }));
         };
-        Ok(Arc::new(Self::new(input, Arc::clone(&self.table), Arc::clone(&self.schema))))
+        Ok(Arc::new(Self::new(
+            input,
+            Arc::clone(&self.table),
+            Arc::clone(&self.schema),
+        )))
     }
 
     fn execute(
@@ -91,8 +102,11 @@ impl ExecutionPlan for ConformExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context)?;
-        let (table, schema, output) =
-            (Arc::clone(&self.table), Arc::clone(&self.schema), self.schema());
+        let (table, schema, output) = (
+            Arc::clone(&self.table),
+            Arc::clone(&self.schema),
+            self.schema(),
+        );
         let target = Arc::clone(&output);
         let stream = input.map(move |batch| conform(&batch?, &table, &schema, &target));
         Ok(Box::pin(RecordBatchStreamAdapter::new(output, stream)))
@@ -111,5 +125,9 @@ fn conform(
     let mut columns = own.columns().to_vec();
     columns.extend(batch.columns().iter().skip(width).cloned());
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(output), columns, &options)?)
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(output),
+        columns,
+        &options,
+    )?)
 }

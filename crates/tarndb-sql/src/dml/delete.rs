@@ -20,7 +20,9 @@ pub(crate) async fn plan_delete(
     spelling: &crate::name::Spelling,
 ) -> Result<(ChangeTarget, Option<Planned>), SqlError> {
     let target = ChangeTarget::find(scope, &delete.table, delete.alias.as_deref()).await?;
-    let Some(filter) = delete.filter.clone() else { return Ok((target, None)) };
+    let Some(filter) = delete.filter.clone() else {
+        return Ok((target, None));
+    };
     let query = target.query(Vec::new(), Some(filter))?;
     let planned = scope.plan(&query, spelling, Some(target.target())).await?;
     Ok((target, Some(planned)))
@@ -29,7 +31,9 @@ pub(crate) async fn plan_delete(
 /// Runs a DELETE; how many rows went.
 pub(crate) async fn delete(change: &mut Change<'_>, delete: &Delete) -> Result<u64, SqlError> {
     let (target, planned) = plan_delete(&change.scope(), delete, change.spelling).await?;
-    let Some(planned) = planned else { return change.truncate(&delete.table).await };
+    let Some(planned) = planned else {
+        return change.truncate(&delete.table).await;
+    };
     let plan = change.scope().physical(&planned).await?;
     let mut stream = stream_of(change.engine, plan, &planned.spelling)?;
     let mut found = Found::default();
@@ -39,6 +43,9 @@ pub(crate) async fn delete(change: &mut Change<'_>, delete: &Delete) -> Result<u
     change.note_reads(&planned);
     change.txn.note_read(target.id);
     let count = found.len();
-    change.txn.delete_rows(target.id, target.by_path(found), Operation::Delete).await?;
+    change
+        .txn
+        .delete_rows(target.id, target.by_path(found), Operation::Delete)
+        .await?;
     Ok(count)
 }

@@ -63,7 +63,11 @@ async fn plan_insert(
     let given = plan.schema().fields().len();
     if given != expected {
         let table = destination.name.to_string();
-        return Err(SqlError::InsertWidth { table, expected, given });
+        return Err(SqlError::InsertWidth {
+            table,
+            expected,
+            given,
+        });
     }
     let plan = arrange(plan, &sources, &destination.schema)
         .map_err(|error| translate(error, &planned.spelling))?;
@@ -81,7 +85,11 @@ fn sources(destination: &Destination, named: &[String]) -> Result<Vec<Option<usi
     for name in named {
         if destination.schema.field(name).is_none() {
             let near = near(name, fields.iter().map(|f| f.name.as_str()));
-            return Err(SqlError::UnknownColumn { name: name.clone(), table: Some(table), near });
+            return Err(SqlError::UnknownColumn {
+                name: name.clone(),
+                table: Some(table),
+                near,
+            });
         }
         if !seen.insert(fold(name)) {
             return Err(SqlError::DuplicateColumn { name: name.clone() });
@@ -89,13 +97,15 @@ fn sources(destination: &Destination, named: &[String]) -> Result<Vec<Option<usi
     }
     fields
         .iter()
-        .map(|field| match named.iter().position(|name| same(name, &field.name)) {
-            None if !field.nullable => Err(SqlError::MissingNotNull {
-                table: table.clone(),
-                column: field.name.clone(),
-            }),
-            source => Ok(source),
-        })
+        .map(
+            |field| match named.iter().position(|name| same(name, &field.name)) {
+                None if !field.nullable => Err(SqlError::MissingNotNull {
+                    table: table.clone(),
+                    column: field.name.clone(),
+                }),
+                source => Ok(source),
+            },
+        )
         .collect()
 }
 
@@ -106,7 +116,10 @@ fn arrange(
     schema: &Schema,
 ) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
     let input = plan.schema();
-    let in_order = sources.iter().enumerate().all(|(index, source)| *source == Some(index));
+    let in_order = sources
+        .iter()
+        .enumerate()
+        .all(|(index, source)| *source == Some(index));
     if in_order {
         return Ok(plan);
     }

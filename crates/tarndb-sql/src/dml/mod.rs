@@ -39,7 +39,12 @@ pub(crate) struct Change<'a> {
 impl Change<'_> {
     /// The same transaction to read from.
     pub(crate) fn scope(&self) -> Scope<'_> {
-        Scope { engine: self.engine, db: self.db, txn: self.txn, storage: self.storage }
+        Scope {
+            engine: self.engine,
+            db: self.db,
+            txn: self.txn,
+            storage: self.storage,
+        }
     }
 
     /// Runs INSERT, UPDATE or DELETE: the command's tag and the rows it changed.
@@ -52,7 +57,9 @@ impl Change<'_> {
             Statement::Update(update) => Ok(("UPDATE", update::update(self, update).await?)),
             Statement::Delete(delete) => Ok(("DELETE", delete::delete(self, delete).await?)),
             Statement::Truncate { name } => Ok(("TRUNCATE TABLE", self.truncate(name).await?)),
-            _ => Err(SqlError::Internal { context: "a statement that changes no rows" }),
+            _ => Err(SqlError::Internal {
+                context: "a statement that changes no rows",
+            }),
         }
     }
 

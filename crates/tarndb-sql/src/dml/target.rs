@@ -13,8 +13,8 @@ use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor,
 };
-use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 use tarndb_table::RowSet;
 use tarndb_types::TableId;
 
@@ -58,7 +58,10 @@ impl ChangeTarget {
 
     /// For the planner.
     pub(crate) fn target(&self) -> Target {
-        Target { reference: self.reference.clone(), provider: Arc::clone(&self.provider) }
+        Target {
+            reference: self.reference.clone(),
+            provider: Arc::clone(&self.provider),
+        }
     }
 
     /// `schema.name`.
@@ -84,7 +87,9 @@ impl ChangeTarget {
             .try_with_sql("SELECT 1 FROM t")
             .and_then(|mut parser| parser.parse_query())
             .map_err(|_| internal())?;
-        let SetExpr::Select(select) = query.body.as_mut() else { return Err(internal()) };
+        let SetExpr::Select(select) = query.body.as_mut() else {
+            return Err(internal());
+        };
         select.projection = items;
         select.selection = filter;
         let from = select.from.first_mut().ok_or_else(internal)?;
@@ -120,7 +125,9 @@ fn quoted(name: &str) -> Ident {
 }
 
 fn internal() -> SqlError {
-    SqlError::Internal { context: "building the query of a change" }
+    SqlError::Internal {
+        context: "building the query of a change",
+    }
 }
 
 /// Rows found, by index of their file.
@@ -137,7 +144,9 @@ impl Found {
         let column = |back: usize| batch.columns().get(width.checked_sub(back)?);
         let files = column(2).and_then(|c| c.as_primitive_opt::<UInt32Type>());
         let positions = column(1).and_then(|c| c.as_primitive_opt::<Int64Type>());
-        let (Some(files), Some(positions)) = (files, positions) else { return Err(internal()) };
+        let (Some(files), Some(positions)) = (files, positions) else {
+            return Err(internal());
+        };
         for (file, position) in files.values().iter().zip(positions.values()) {
             let position = u64::try_from(*position).map_err(|_| internal())?;
             if !self.0.entry(*file).or_default().insert(position) {

@@ -47,7 +47,10 @@ fn new_values(target: &ChangeTarget, update: &Update) -> Result<Vec<SelectItem>,
         }
     }
     let items = schema.fields.iter().map(|field| {
-        let assignment = update.assignments.iter().find(|(name, _)| same(name, &field.name));
+        let assignment = update
+            .assignments
+            .iter()
+            .find(|(name, _)| same(name, &field.name));
         match assignment {
             None => SelectItem::UnnamedExpr(target.column(&field.name)),
             Some((_, expr)) => SelectItem::ExprWithAlias {
@@ -67,15 +70,23 @@ pub(crate) async fn update(change: &mut Change<'_>, update: &Update) -> Result<u
     let plan = destination.prepare(plan)?;
     let stream = stream_of(change.engine, plan, &planned.spelling)?;
     let mut found = Found::default();
-    let written =
-        write_stream(change, &destination, stream, &planned.spelling, |b| found.take(b)).await?;
+    let written = write_stream(change, &destination, stream, &planned.spelling, |b| {
+        found.take(b)
+    })
+    .await?;
     change.note_reads(&planned);
     change.txn.note_read(target.id);
     let count = found.len();
     if count == 0 {
         return Ok(0);
     }
-    change.txn.delete_rows(target.id, target.by_path(found), Operation::Update).await?;
-    change.txn.add_files(target.id, written, Operation::Update).await?;
+    change
+        .txn
+        .delete_rows(target.id, target.by_path(found), Operation::Update)
+        .await?;
+    change
+        .txn
+        .add_files(target.id, written, Operation::Update)
+        .await?;
     Ok(count)
 }

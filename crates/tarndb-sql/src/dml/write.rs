@@ -48,8 +48,8 @@ impl Destination {
     ) -> Result<Self, SqlError> {
         let state = txn.table(id).await?;
         let name: Arc<str> = txn.entry(id)?.display_name().into();
-        let mut write = WriteOptions::from_properties(&state.properties)
-            .map_err(SqlError::table(&name))?;
+        let mut write =
+            WriteOptions::from_properties(&state.properties).map_err(SqlError::table(&name))?;
         if let Some(bytes) = options.writer_bytes() {
             write.memory_bytes = write.memory_bytes.min(bytes);
             write.row_group_bytes = write.row_group_bytes.min(bytes);
@@ -68,15 +68,24 @@ impl Destination {
         &self,
         plan: Arc<dyn ExecutionPlan>,
     ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
-        let plan: Arc<dyn ExecutionPlan> =
-            Arc::new(ConformExec::new(plan, Arc::clone(&self.name), Arc::clone(&self.schema)));
+        let plan: Arc<dyn ExecutionPlan> = Arc::new(ConformExec::new(
+            plan,
+            Arc::clone(&self.name),
+            Arc::clone(&self.schema),
+        ));
         let sorts = self.partition_columns.iter().filter_map(|name| {
-            let index = self.schema.fields.iter().position(|f| same(&f.name, name))?;
+            let index = self
+                .schema
+                .fields
+                .iter()
+                .position(|f| same(&f.name, name))?;
             let field = self.schema.fields.get(index)?;
             let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(&field.name, index));
             Some(PhysicalSortExpr::new_default(column))
         });
-        let Some(ordering) = LexOrdering::new(sorts) else { return Ok(plan) };
+        let Some(ordering) = LexOrdering::new(sorts) else {
+            return Ok(plan);
+        };
         let single: Arc<dyn ExecutionPlan> = if plan.output_partitioning().partition_count() > 1 {
             Arc::new(CoalescePartitionsExec::new(plan))
         } else {
@@ -127,9 +136,14 @@ pub(crate) async fn write_stream(
         let rows = if batch.num_columns() == width {
             batch
         } else {
-            batch.project(&own).map_err(|error| translate(error.into(), spelling))?
+            batch
+                .project(&own)
+                .map_err(|error| translate(error.into(), spelling))?
         };
-        writer.write(&rows).await.map_err(failed(&destination.name))?;
+        writer
+            .write(&rows)
+            .await
+            .map_err(failed(&destination.name))?;
     }
     writer.finish().await.map_err(failed(&destination.name))
 }

@@ -21,7 +21,10 @@ struct Carried(Arc<std::sync::Mutex<Option<SqlError>>>);
 
 impl std::fmt::Display for Carried {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let inner = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let inner = self
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         match inner.as_ref() {
             Some(error) => error.fmt(f),
             None => f.write_str("an error that was told already"),
@@ -33,7 +36,9 @@ impl StdError for Carried {}
 
 /// Wraps an error of ours for the engine.
 pub(crate) fn carry(error: SqlError) -> DataFusionError {
-    DataFusionError::External(Box::new(Carried(Arc::new(std::sync::Mutex::new(Some(error))))))
+    DataFusionError::External(Box::new(Carried(Arc::new(std::sync::Mutex::new(Some(
+        error,
+    ))))))
 }
 
 /// Finds the error of ours inside, or tells the engine's in our words. `spelling` gives the
@@ -45,7 +50,10 @@ pub(crate) fn translate(error: DataFusionError, spelling: &Spelling) -> SqlError
     match error.find_root() {
         DataFusionError::SchemaError(schema_error, _) => of_schema(schema_error, spelling),
         DataFusionError::ResourcesExhausted(message) => engine(
-            format!("the memory limit is too small for this statement: {}", first_line(message)),
+            format!(
+                "the memory limit is too small for this statement: {}",
+                first_line(message)
+            ),
             "53200",
             ErrorKind::ResourceExhausted,
             Some("raise the memory limit (--memory-limit), or process fewer rows at a time"),
@@ -62,9 +70,12 @@ pub(crate) fn translate(error: DataFusionError, spelling: &Spelling) -> SqlError
         DataFusionError::Internal(message) => {
             engine(tidy(message), "XX000", ErrorKind::Internal, None)
         }
-        DataFusionError::ObjectStore(source) => {
-            engine(tidy(&source.to_string()), "58030", ErrorKind::Unavailable, None)
-        }
+        DataFusionError::ObjectStore(source) => engine(
+            tidy(&source.to_string()),
+            "58030",
+            ErrorKind::Unavailable,
+            None,
+        ),
         DataFusionError::ParquetError(source) => {
             engine(tidy(&source.to_string()), "XX001", ErrorKind::Corrupt, None)
         }
@@ -78,7 +89,12 @@ fn engine(
     kind: ErrorKind,
     hint: Option<&str>,
 ) -> SqlError {
-    SqlError::Engine { message, sqlstate, kind, hint: hint.map(str::to_owned) }
+    SqlError::Engine {
+        message,
+        sqlstate,
+        kind,
+        hint: hint.map(str::to_owned),
+    }
 }
 
 /// The engine shares errors behind `Arc`, so ours is taken out of its cell.
@@ -86,7 +102,10 @@ fn find_carried(error: &DataFusionError) -> Option<SqlError> {
     let mut current: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(inner) = current {
         if let Some(Carried(cell)) = inner.downcast_ref::<Carried>() {
-            return cell.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+            return cell
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .take();
         }
         current = match inner.downcast_ref::<DataFusionError>() {
             Some(DataFusionError::External(source)) => Some(source.as_ref()),
@@ -104,39 +123,57 @@ fn find_carried(error: &DataFusionError) -> Option<SqlError> {
 
 fn of_schema(error: &SchemaError, spelling: &Spelling) -> SqlError {
     match error {
-        SchemaError::FieldNotFound { field, valid_fields } => {
-            let known = valid_fields.iter().map(|f| spelling.of(&f.name)).collect::<Vec<_>>();
+        SchemaError::FieldNotFound {
+            field,
+            valid_fields,
+        } => {
+            let known = valid_fields
+                .iter()
+                .map(|f| spelling.of(&f.name))
+                .collect::<Vec<_>>();
             let mut near = near(&field.name, known.iter().copied());
             if near.is_empty() && valid_fields.is_empty() {
                 near = Vec::new();
             }
             SqlError::UnknownColumn {
                 name: spelling.of(&field.name).to_owned(),
-                table: field.relation.as_ref().map(|r| spelling.of(r.table()).to_owned()),
+                table: field
+                    .relation
+                    .as_ref()
+                    .map(|r| spelling.of(r.table()).to_owned()),
                 near,
             }
         }
-        SchemaError::AmbiguousReference { field } => {
-            SqlError::AmbiguousColumn { name: spelling.of(&field.name).to_owned() }
-        }
+        SchemaError::AmbiguousReference { field } => SqlError::AmbiguousColumn {
+            name: spelling.of(&field.name).to_owned(),
+        },
         SchemaError::DuplicateQualifiedField { name, .. }
-        | SchemaError::DuplicateUnqualifiedField { name } => {
-            SqlError::DuplicateColumn { name: spelling.of(name).to_owned() }
-        }
+        | SchemaError::DuplicateUnqualifiedField { name } => SqlError::DuplicateColumn {
+            name: spelling.of(name).to_owned(),
+        },
     }
 }
 
 fn of_arrow(error: &ArrowError) -> SqlError {
     match error {
-        ArrowError::DivideByZero => {
-            engine("division by zero".to_owned(), "22012", ErrorKind::Invalid, None)
-        }
-        ArrowError::ArithmeticOverflow(message) => {
-            engine(format!("a number is out of range: {message}"), "22003", ErrorKind::Invalid, None)
-        }
-        ArrowError::CastError(message) | ArrowError::ParseError(message) => {
-            engine(lower_first(&tidy(message)), "22P02", ErrorKind::Invalid, None)
-        }
+        ArrowError::DivideByZero => engine(
+            "division by zero".to_owned(),
+            "22012",
+            ErrorKind::Invalid,
+            None,
+        ),
+        ArrowError::ArithmeticOverflow(message) => engine(
+            format!("a number is out of range: {message}"),
+            "22003",
+            ErrorKind::Invalid,
+            None,
+        ),
+        ArrowError::CastError(message) | ArrowError::ParseError(message) => engine(
+            lower_first(&tidy(message)),
+            "22P02",
+            ErrorKind::Invalid,
+            None,
+        ),
         ArrowError::CsvError(message) | ArrowError::JsonError(message) => {
             engine(tidy(message), "22P04", ErrorKind::Invalid, None)
         }
@@ -151,12 +188,18 @@ fn of_plan(message: &str, spelling: &Spelling) -> SqlError {
         && let Some((name, _)) = rest.split_once('\'')
     {
         let name = name.strip_prefix("tarndb.").unwrap_or(name);
-        return SqlError::UnknownTable { name: name.to_owned(), near: Vec::new() };
+        return SqlError::UnknownTable {
+            name: name.to_owned(),
+            near: Vec::new(),
+        };
     }
     if let Some(rest) = text.strip_prefix("Invalid function '")
         && let Some((name, rest)) = rest.split_once('\'')
     {
-        let meant = rest.split_once("mean '").and_then(|(_, r)| r.split_once('\'')).map(|p| p.0);
+        let meant = rest
+            .split_once("mean '")
+            .and_then(|(_, r)| r.split_once('\''))
+            .map(|p| p.0);
         return SqlError::UnknownFunction {
             name: spelling.of(name).to_owned(),
             near: meant.map(str::to_owned).into_iter().collect(),
@@ -168,18 +211,29 @@ fn of_plan(message: &str, spelling: &Spelling) -> SqlError {
     let is_type = ["coerce", "type mismatch", "cannot be cast", "incompatible"]
         .iter()
         .any(|word| lower.contains(word));
-    engine(lower_first(&text), if is_type { "42804" } else { "42000" }, ErrorKind::Invalid, None)
+    engine(
+        lower_first(&text),
+        if is_type { "42804" } else { "42000" },
+        ErrorKind::Invalid,
+        None,
+    )
 }
 
 fn of_execution(message: &str) -> SqlError {
     let text = tidy(message);
     let lower = text.to_lowercase();
-    if lower.contains("scalar subquery") && (lower.contains("more than one") || lower.contains("row"))
+    if lower.contains("scalar subquery")
+        && (lower.contains("more than one") || lower.contains("row"))
     {
         return SqlError::SubqueryRows;
     }
     if lower.contains("divide by zero") {
-        return engine("division by zero".to_owned(), "22012", ErrorKind::Invalid, None);
+        return engine(
+            "division by zero".to_owned(),
+            "22012",
+            ErrorKind::Invalid,
+            None,
+        );
     }
     engine(lower_first(&text), "22000", ErrorKind::Invalid, None)
 }
@@ -233,5 +287,8 @@ fn lower_first(text: &str) -> String {
 
 /// A table's error on its way through the engine.
 pub(crate) fn carry_table(table: &str, error: TableError) -> DataFusionError {
-    carry(SqlError::Table { table: table.to_owned(), source: Box::new(error) })
+    carry(SqlError::Table {
+        table: table.to_owned(),
+        source: Box::new(error),
+    })
 }

@@ -34,12 +34,16 @@ pub(super) async fn open(
     };
     let store = tarndb_storage::open(&call.path, &storage.options, storage.context.clone())
         .map_err(failed)?;
-    let state = open_native(&store, target).await.map_err(SqlError::table(&call.path))?;
+    let state = open_native(&store, target)
+        .await
+        .map_err(SqlError::table(&call.path))?;
     let (number, is_new) = engine.functions.root_number(&call.path);
     let plain = |error| translate(error, &Spelling::default());
     let store_url = ObjectStoreUrl::parse(format!("tarndb-scan://{number}")).map_err(plain)?;
     if is_new {
-        engine.context.register_object_store(store_url.as_ref(), store.objects());
+        engine
+            .context
+            .register_object_store(store_url.as_ref(), store.objects());
     }
     for field in &state.schema.fields {
         spelling.note_column(&field.name);
@@ -62,7 +66,10 @@ pub(super) async fn open(
 fn target(options: &BTreeMap<String, String>) -> Result<NativeTarget, SqlError> {
     let mut target = NativeTarget::Latest;
     if options.len() > 1 {
-        return Err(argument_error("delta_scan", "give a version or a timestamp, not both"));
+        return Err(argument_error(
+            "delta_scan",
+            "give a version or a timestamp, not both",
+        ));
     }
     for (name, value) in options {
         target = match name.as_str() {

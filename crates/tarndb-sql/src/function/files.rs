@@ -39,7 +39,10 @@ pub(crate) fn is_file_name(name: &str) -> bool {
 /// What reads a file of this name.
 pub(super) fn reader_of(name: &str) -> Option<Reader> {
     let lower = name.to_lowercase();
-    ENDINGS.iter().find(|(ending, _)| lower.ends_with(ending)).map(|(_, reader)| *reader)
+    ENDINGS
+        .iter()
+        .find(|(ending, _)| lower.ends_with(ending))
+        .map(|(_, reader)| *reader)
 }
 
 /// Opens the files of a call.
@@ -76,14 +79,18 @@ pub(super) async fn open(
         }
         Reader::Parquet | Reader::Delta => {
             no_options(call, "read_parquet")?;
-            let options = ParquetReadOptions { file_extension: &extension, ..Default::default() };
+            let options = ParquetReadOptions {
+                file_extension: &extension,
+                ..Default::default()
+            };
             context.read_parquet(path, options).await
         }
     };
     let frame = frame.map_err(|error| match translate(error, spelling) {
-        SqlError::Engine { message, .. } => {
-            SqlError::File { path: path.to_owned(), reason: message }
-        }
+        SqlError::Engine { message, .. } => SqlError::File {
+            path: path.to_owned(),
+            reason: message,
+        },
         other => other,
     })?;
     fold_columns(frame.into_unoptimized_plan(), spelling)
@@ -100,7 +107,12 @@ fn csv_options(call: &FileCall) -> Result<CsvReadOptions<'static>, SqlError> {
     let mut options = CsvReadOptions::new();
     options.schema_infer_max_records = INFER_ROWS;
     options.newlines_in_values = true;
-    if call.path.to_lowercase().trim_end_matches(".gz").ends_with(".tsv") {
+    if call
+        .path
+        .to_lowercase()
+        .trim_end_matches(".gz")
+        .ends_with(".tsv")
+    {
         options.delimiter = b'\t';
     }
     for (name, value) in &call.options {
@@ -132,7 +144,10 @@ fn byte(name: &str, value: &str) -> Result<u8, SqlError> {
     match value.as_bytes() {
         [byte] => Ok(*byte),
         b"\\t" => Ok(b'\t'),
-        _ => Err(argument_error("read_csv", &format!("{name} takes one character of one byte"))),
+        _ => Err(argument_error(
+            "read_csv",
+            &format!("{name} takes one character of one byte"),
+        )),
     }
 }
 
@@ -154,10 +169,15 @@ fn extension(path: &str) -> String {
     let last = path.rsplit('/').next().unwrap_or(path);
     let lower = last.to_lowercase();
     let double = lower.ends_with(".gz");
-    let mut dots = last.match_indices('.').map(|(at, _)| at).collect::<Vec<_>>();
+    let mut dots = last
+        .match_indices('.')
+        .map(|(at, _)| at)
+        .collect::<Vec<_>>();
     let outer = dots.pop();
     let at = if double { dots.pop().or(outer) } else { outer };
-    at.and_then(|at| last.get(at..)).unwrap_or_default().to_owned()
+    at.and_then(|at| last.get(at..))
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// A local file that is not there gets a better error than an empty listing.
@@ -167,7 +187,10 @@ fn check_there(path: &str) -> Result<(), SqlError> {
     if local.contains("://") || is_pattern || std::path::Path::new(local).exists() {
         return Ok(());
     }
-    Err(SqlError::File { path: path.to_owned(), reason: "no such file".to_owned() })
+    Err(SqlError::File {
+        path: path.to_owned(),
+        reason: "no such file".to_owned(),
+    })
 }
 
 /// Makes the bucket of a URL known to the engine.
@@ -176,8 +199,13 @@ pub(crate) fn register_store(
     engine: &Engine,
     storage: &Storage,
 ) -> Result<(), SqlError> {
-    let failed = |reason: String| SqlError::File { path: path.to_owned(), reason };
-    let Some((scheme, rest)) = path.split_once("://") else { return Ok(()) };
+    let failed = |reason: String| SqlError::File {
+        path: path.to_owned(),
+        reason,
+    };
+    let Some((scheme, rest)) = path.split_once("://") else {
+        return Ok(());
+    };
     if scheme == "file" {
         return Ok(());
     }

@@ -14,12 +14,12 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::common::Result;
+use datafusion::common::TableReference;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, col};
-use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Query, TableFactor, UnaryOperator, Value, Visit, Visitor,
 };
@@ -69,9 +69,15 @@ pub(crate) struct FileCall {
 impl FileCall {
     /// The call in a FROM, if it is one.
     fn of(factor: &TableFactor) -> Result<Option<Self>, SqlError> {
-        let TableFactor::Table { name, args, .. } = factor else { return Ok(None) };
-        let [part] = name.0.as_slice() else { return Ok(None) };
-        let Some(ident) = part.as_ident() else { return Ok(None) };
+        let TableFactor::Table { name, args, .. } = factor else {
+            return Ok(None);
+        };
+        let [part] = name.0.as_slice() else {
+            return Ok(None);
+        };
+        let Some(ident) = part.as_ident() else {
+            return Ok(None);
+        };
         let Some(args) = args else {
             let quoted = ident.quote_style.is_some();
             return match files::reader_of(&ident.value).filter(|_| quoted) {
@@ -91,13 +97,22 @@ impl FileCall {
                 None => Ok(None),
             };
         };
-        let Some(reader) = Reader::of_function(&fold(&ident.value)) else { return Ok(None) };
-        let mut call = Self { reader, path: String::new(), options: BTreeMap::new() };
+        let Some(reader) = Reader::of_function(&fold(&ident.value)) else {
+            return Ok(None);
+        };
+        let mut call = Self {
+            reader,
+            path: String::new(),
+            options: BTreeMap::new(),
+        };
         for arg in &args.args {
             call.take(&ident.value, arg)?;
         }
         if call.path.is_empty() {
-            return Err(argument_error(&ident.value, "the path comes first, in single quotes"));
+            return Err(argument_error(
+                &ident.value,
+                "the path comes first, in single quotes",
+            ));
         }
         Ok(Some(call))
     }
@@ -136,9 +151,10 @@ fn literal(expr: &Expr) -> Option<String> {
             Value::Boolean(flag) => Some(flag.to_string()),
             _ => None,
         },
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
-            literal(expr).map(|text| format!("-{text}"))
-        }
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => literal(expr).map(|text| format!("-{text}")),
         Expr::TypedString(typed) => match &typed.value.value {
             Value::SingleQuotedString(text) => Some(text.clone()),
             _ => None,
@@ -169,7 +185,9 @@ pub(crate) struct Named {
 impl Named {
     /// Collects them.
     pub(crate) fn of(query: &Query) -> Result<Self, SqlError> {
-        let mut collector = Collector { named: Self::default() };
+        let mut collector = Collector {
+            named: Self::default(),
+        };
         match query.visit(&mut collector) {
             ControlFlow::Continue(()) => Ok(collector.named),
             ControlFlow::Break(error) => Err(*error),
@@ -186,7 +204,12 @@ impl Visitor for Collector {
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Self::Break> {
         match factor {
-            TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => {
+            TableFactor::Table {
+                name,
+                args: Some(_),
+                ..
+            }
+            | TableFactor::Function { name, .. } => {
                 self.named.functions.insert(fold(&name.to_string()));
             }
             _ => {}
@@ -233,7 +256,10 @@ impl Functions {
 
     /// A number for a store root, and whether it is new.
     fn root_number(&self, root: &str) -> (usize, bool) {
-        let mut roots = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut roots = self
+            .registered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let next = roots.len();
         let number = *roots.entry(root.to_owned()).or_insert(next);
         (number, number == next)
@@ -284,7 +310,13 @@ impl RelationPlanner for FunctionPlanner {
         relation: TableFactor,
         _context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
-        let TableFactor::Table { name, alias, version, .. } = &relation else {
+        let TableFactor::Table {
+            name,
+            alias,
+            version,
+            ..
+        } = &relation
+        else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
         if version.is_some() {
@@ -295,11 +327,13 @@ impl RelationPlanner for FunctionPlanner {
         }
         let opened = self.0.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let is_target = name.0.len() == 1
-            && name.0.iter().all(|p| p.as_ident().is_some_and(|ident| ident.value == TARGET));
+            && name
+                .0
+                .iter()
+                .all(|p| p.as_ident().is_some_and(|ident| ident.value == TARGET));
         if is_target && let Some(target) = &opened.target {
             let source = provider_as_source(Arc::clone(&target.provider) as _);
-            let plan =
-                LogicalPlanBuilder::scan(target.reference.clone(), source, None)?.build()?;
+            let plan = LogicalPlanBuilder::scan(target.reference.clone(), source, None)?.build()?;
             let planned = PlannedRelation::new(plan, alias.clone());
             return Ok(RelationPlanning::Planned(Box::new(planned)));
         }
@@ -307,7 +341,9 @@ impl RelationPlanner for FunctionPlanner {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
         let Some(plan) = opened.plans.get(&call) else {
-            return Err(carry(SqlError::Internal { context: "a file that was not opened" }));
+            return Err(carry(SqlError::Internal {
+                context: "a file that was not opened",
+            }));
         };
         let planned = PlannedRelation::new(plan.clone(), alias.clone());
         Ok(RelationPlanning::Planned(Box::new(planned)))

@@ -43,11 +43,16 @@ impl ScalarUDFImpl for Now {
     }
 
     fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Timestamp(TimeUnit::Microsecond, Some(Arc::from("UTC"))))
+        Ok(DataType::Timestamp(
+            TimeUnit::Microsecond,
+            Some(Arc::from("UTC")),
+        ))
     }
 
     fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        Err(carry(SqlError::Internal { context: "now() that was not made a constant" }))
+        Err(carry(SqlError::Internal {
+            context: "now() that was not made a constant",
+        }))
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {

@@ -35,7 +35,11 @@ pub(super) fn column_names(
     }
     let names = schema.fields().iter().enumerate().map(|(index, field)| {
         let name = field.name().trim_start_matches('\u{feff}').trim();
-        if header { name.to_owned() } else { format!("column{}", index + 1) }
+        if header {
+            name.to_owned()
+        } else {
+            format!("column{}", index + 1)
+        }
     });
     Ok(names.collect())
 }
@@ -49,7 +53,9 @@ pub(super) fn read_text(
     delimiter: u8,
     see: &mut dyn FnMut(&RecordBatch, u64) -> Result<bool, SqlError>,
 ) -> Result<(), SqlError> {
-    let fields = names.iter().map(|name| ArrowField::new(name, ArrowType::Utf8, true));
+    let fields = names
+        .iter()
+        .map(|name| ArrowField::new(name, ArrowType::Utf8, true));
     let schema = Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()));
     let bytes: Box<dyn Read + Send> = source.bytes()?;
     let mut reader = ReaderBuilder::new(schema)
@@ -71,19 +77,21 @@ pub(super) fn read_text(
 
 /// Lines that the first `rows` rows of a batch take.
 fn lines_of(batch: &RecordBatch, rows: usize) -> u64 {
-    let inner = batch.columns().iter().filter_map(|c| c.as_string_opt::<i32>()).map(|column| {
-        let values = column.iter().take(rows).flatten();
-        values.map(|value| value.matches('\n').count()).sum::<usize>()
-    });
+    let inner = batch
+        .columns()
+        .iter()
+        .filter_map(|c| c.as_string_opt::<i32>())
+        .map(|column| {
+            let values = column.iter().take(rows).flatten();
+            values
+                .map(|value| value.matches('\n').count())
+                .sum::<usize>()
+        });
     u64::try_from(rows + inner.sum::<usize>()).unwrap_or(u64::MAX)
 }
 
 /// Reads a file into the columns of its table.
-pub(super) fn read(
-    source: &Source,
-    reading: &Reading,
-    sink: Sink<'_>,
-) -> Result<(), SqlError> {
+pub(super) fn read(source: &Source, reading: &Reading, sink: Sink<'_>) -> Result<(), SqlError> {
     let names = column_names(source, reading.header, reading.delimiter)?;
     let mapping = if reading.header {
         Mapping::by_name(source, reading, &names)?
@@ -91,23 +99,35 @@ pub(super) fn read(
         Mapping::by_position(source, reading, names.len())?
     };
     let output = reading.schema.to_arrow();
-    read_text(source, &names, reading.header, reading.delimiter, &mut |batch, line| {
-        let columns = reading
-            .schema
-            .fields
-            .iter()
-            .zip(output.fields())
-            .enumerate()
-            .map(|(index, (field, arrow))| {
-                let Some(place) = mapping.place(index) else {
-                    return Ok(new_null_array(arrow.data_type(), batch.num_rows()));
-                };
-                let column = Column { source, batch, place, line, field };
-                column.cast(arrow.data_type(), reading.null_text.as_deref())
-            })
-            .collect::<Result<Vec<_>, SqlError>>()?;
-        Ok(sink(batch_of(&output, columns, batch.num_rows())))
-    })
+    read_text(
+        source,
+        &names,
+        reading.header,
+        reading.delimiter,
+        &mut |batch, line| {
+            let columns = reading
+                .schema
+                .fields
+                .iter()
+                .zip(output.fields())
+                .enumerate()
+                .map(|(index, (field, arrow))| {
+                    let Some(place) = mapping.place(index) else {
+                        return Ok(new_null_array(arrow.data_type(), batch.num_rows()));
+                    };
+                    let column = Column {
+                        source,
+                        batch,
+                        place,
+                        line,
+                        field,
+                    };
+                    column.cast(arrow.data_type(), reading.null_text.as_deref())
+                })
+                .collect::<Result<Vec<_>, SqlError>>()?;
+            Ok(sink(batch_of(&output, columns, batch.num_rows())))
+        },
+    )
 }
 
 /// One column of one batch on its way to its type.
@@ -132,7 +152,10 @@ impl Column<'_> {
             });
         }
         let text = self.text(null_text)?;
-        let options = CastOptions { safe: true, ..CastOptions::default() };
+        let options = CastOptions {
+            safe: true,
+            ..CastOptions::default()
+        };
         let cast = cast_with_options(&text, target, &options)
             .map_err(|error| self.source.failed(reason(&error)))?;
         let lost = |row: &usize| text.is_valid(*row) && cast.is_null(*row);
@@ -151,10 +174,19 @@ impl Column<'_> {
 
     /// The column as text, NULL where the file means it.
     fn text(&self, null_text: Option<&str>) -> Result<StringArray, SqlError> {
-        let column = self.batch.columns().get(self.place).and_then(|c| c.as_string_opt::<i32>());
-        let column = column.ok_or(SqlError::Internal { context: "reading a CSV column" })?;
+        let column = self
+            .batch
+            .columns()
+            .get(self.place)
+            .and_then(|c| c.as_string_opt::<i32>());
+        let column = column.ok_or(SqlError::Internal {
+            context: "reading a CSV column",
+        })?;
         let is_text = self.field.data_type == DataType::String;
-        Ok(column.iter().map(|value| value_of(value, is_text, null_text)).collect())
+        Ok(column
+            .iter()
+            .map(|value| value_of(value, is_text, null_text))
+            .collect())
     }
 
     fn wrong(&self, row: usize, value: &str, reason: String) -> SqlError {
@@ -184,9 +216,12 @@ pub(super) fn value_of<'a>(
 /// What the reader says of a broken line, with the file and the line.
 fn broken_line(source: &Source, error: &ArrowError) -> SqlError {
     let reason = reason(error);
-    let line = reason
-        .split_once("line ")
-        .and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
+    let line = reason.split_once("line ").and_then(|(_, rest)| {
+        rest.split(|c: char| !c.is_ascii_digit())
+            .next()?
+            .parse()
+            .ok()
+    });
     match line {
         Some(line) => SqlError::FileValue(Box::new(FileValueError {
             file: source.name(),
@@ -206,5 +241,7 @@ fn reason(error: &ArrowError) -> String {
         other => other.to_string(),
     };
     let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+    chars.next().map_or_else(String::new, |first| {
+        first.to_lowercase().chain(chars).collect()
+    })
 }

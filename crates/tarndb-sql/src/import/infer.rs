@@ -36,7 +36,9 @@ pub(super) async fn schema_of(
         let (source, options) = (source.clone(), options.clone());
         let columns = tokio::task::spawn_blocking(move || columns_of(&source, &options))
             .await
-            .map_err(|_| SqlError::Internal { context: "inferring the columns of a file" })??;
+            .map_err(|_| SqlError::Internal {
+                context: "inferring the columns of a file",
+            })??;
         for column in columns {
             match merged.iter_mut().find(|m| same(&m.name, &column.name)) {
                 Some(known) => known.merge(column)?,
@@ -44,8 +46,12 @@ pub(super) async fn schema_of(
             }
         }
     }
-    let fields = merged.into_iter().map(|c| Field::new(c.name, c.shape.data_type(), true));
-    Ok(Schema { fields: fields.collect() })
+    let fields = merged
+        .into_iter()
+        .map(|c| Field::new(c.name, c.shape.data_type(), true));
+    Ok(Schema {
+        fields: fields.collect(),
+    })
 }
 
 /// A column and what its values allow.
@@ -101,8 +107,12 @@ impl Inferred {
 }
 
 fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
-    const NUMBERS: [DataType; 4] =
-        [DataType::Byte, DataType::Short, DataType::Integer, DataType::Long];
+    const NUMBERS: [DataType; 4] = [
+        DataType::Byte,
+        DataType::Short,
+        DataType::Integer,
+        DataType::Long,
+    ];
     let rank = |t: &DataType| NUMBERS.iter().position(|n| n == t);
     match (rank(a), rank(b)) {
         (Some(x), Some(y)) => NUMBERS.get(x.max(y)).cloned(),
@@ -132,10 +142,10 @@ fn typed(schema: &ArrowSchema, source: &Source) -> Result<Vec<Inferred>, SqlErro
     });
     let schema = ArrowSchema::new(fields.collect::<Vec<_>>());
     let schema = Schema::from_arrow(&schema).map_err(SqlError::table(source.name()))?;
-    let columns = schema
-        .fields
-        .into_iter()
-        .map(|field| Inferred { name: field.name, shape: Shape::Typed(field.data_type) });
+    let columns = schema.fields.into_iter().map(|field| Inferred {
+        name: field.name,
+        shape: Shape::Typed(field.data_type),
+    });
     Ok(columns.collect())
 }
 
@@ -143,19 +153,31 @@ fn csv_columns(source: &Source, options: &ImportOptions) -> Result<Vec<Inferred>
     let names = column_names(source, options.header, options.delimiter)?;
     let mut fits = names.iter().map(|_| Fits::default()).collect::<Vec<_>>();
     let null_text = options.null_text.as_deref();
-    read_text(source, &names, options.header, options.delimiter, &mut |batch, _| {
-        for (column, fits) in batch.columns().iter().zip(&mut fits) {
-            let Some(column) = column.as_string_opt::<i32>() else { continue };
-            for value in column.iter() {
-                if let Some(value) = value_of(value, false, null_text) {
-                    fits.see(value);
+    read_text(
+        source,
+        &names,
+        options.header,
+        options.delimiter,
+        &mut |batch, _| {
+            for (column, fits) in batch.columns().iter().zip(&mut fits) {
+                let Some(column) = column.as_string_opt::<i32>() else {
+                    continue;
+                };
+                for value in column.iter() {
+                    if let Some(value) = value_of(value, false, null_text) {
+                        fits.see(value);
+                    }
                 }
             }
-        }
-        Ok(true)
-    })?;
+            Ok(true)
+        },
+    )?;
     let shapes = fits.into_iter().map(Shape::Text);
-    Ok(names.into_iter().zip(shapes).map(|(name, shape)| Inferred { name, shape }).collect())
+    Ok(names
+        .into_iter()
+        .zip(shapes)
+        .map(|(name, shape)| Inferred { name, shape })
+        .collect())
 }
 
 /// Which types all values seen so far fit.
@@ -215,8 +237,13 @@ impl Fits {
             Self { long: true, .. } => DataType::Long,
             Self { double: true, .. } => DataType::Double,
             Self { date: true, .. } => DataType::Date,
-            Self { timestamp: true, .. } => DataType::Timestamp,
-            Self { timestamp_ntz: true, .. } => DataType::TimestampNtz,
+            Self {
+                timestamp: true, ..
+            } => DataType::Timestamp,
+            Self {
+                timestamp_ntz: true,
+                ..
+            } => DataType::TimestampNtz,
             _ => DataType::String,
         }
     }
@@ -241,7 +268,9 @@ fn is_long(value: &str) -> bool {
 }
 
 fn is_double(value: &str) -> bool {
-    let Some(digits) = plain_digits(value) else { return false };
+    let Some(digits) = plain_digits(value) else {
+        return false;
+    };
     let number = digits
         .bytes()
         .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-'));
@@ -283,8 +312,14 @@ mod tests {
         check(&["1", "2.5", "1e3"], &DataType::Double);
         check(&["true", "FALSE"], &DataType::Boolean);
         check(&["2024-02-29"], &DataType::Date);
-        check(&["2013-01-01T10:00:00Z", "2013-01-01 10:00:00+02:00"], &DataType::Timestamp);
-        check(&["2013-01-01 10:00:00", "2013-01-01T10:00:00.5"], &DataType::TimestampNtz);
+        check(
+            &["2013-01-01T10:00:00Z", "2013-01-01 10:00:00+02:00"],
+            &DataType::Timestamp,
+        );
+        check(
+            &["2013-01-01 10:00:00", "2013-01-01T10:00:00.5"],
+            &DataType::TimestampNtz,
+        );
         check(&[], &DataType::String);
     }
 
@@ -292,7 +327,10 @@ mod tests {
     fn what_would_lose_something_stays_text() {
         check(&["007"], &DataType::String);
         check(&["9223372036854775808123"], &DataType::String);
-        check(&["2013-01-01 10:00:00", "2013-01-01T10:00:00Z"], &DataType::String);
+        check(
+            &["2013-01-01 10:00:00", "2013-01-01T10:00:00Z"],
+            &DataType::String,
+        );
         check(&["2013-01-01T10:00:00.123456789"], &DataType::String);
         check(&["2023-02-29"], &DataType::String);
         check(&["1", "x"], &DataType::String);

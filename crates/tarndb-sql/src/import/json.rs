@@ -29,13 +29,12 @@ pub(super) fn infer(source: &Source) -> Result<ArrowSchema, SqlError> {
 }
 
 /// Reads a file into the columns of its table.
-pub(super) fn read(
-    source: &Source,
-    reading: &Reading,
-    sink: Sink<'_>,
-) -> Result<(), SqlError> {
+pub(super) fn read(source: &Source, reading: &Reading, sink: Sink<'_>) -> Result<(), SqlError> {
     let table = reading.schema.to_arrow();
-    let fields = table.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
+    let fields = table
+        .fields()
+        .iter()
+        .map(|f| f.as_ref().clone().with_nullable(true));
     let schema = Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()));
     let mut lines = BufReader::new(source.bytes()?);
     let mut first_line = 1;
@@ -65,7 +64,10 @@ struct Group {
 }
 
 fn read_group(reader: &mut BufReader<Box<dyn Read + Send>>) -> std::io::Result<Group> {
-    let mut group = Group { bytes: Vec::new(), lines: 0 };
+    let mut group = Group {
+        bytes: Vec::new(),
+        lines: 0,
+    };
     for _ in 0..GROUP_LINES {
         if group.bytes.len() >= GROUP_BYTES || reader.read_until(b'\n', &mut group.bytes)? == 0 {
             break;
@@ -91,7 +93,8 @@ fn renamed(
         let wrong = |reason: String| file_line(source, number, reason);
         // Raw values pass through as written, so that long numbers keep their digits.
         let object: std::collections::BTreeMap<String, &serde_json::value::RawValue> =
-            serde_json::from_slice(line).map_err(|error| wrong(format!("not a JSON object, {error}")))?;
+            serde_json::from_slice(line)
+                .map_err(|error| wrong(format!("not a JSON object, {error}")))?;
         text.push(b'{');
         for (place, (key, value)) in object.into_iter().enumerate() {
             let field = reading.schema.fields.iter().find(|f| same(&f.name, &key));
@@ -115,7 +118,9 @@ fn renamed(
 }
 
 fn decode(schema: &SchemaRef, text: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
-    let reader = ReaderBuilder::new(Arc::clone(schema)).with_batch_size(BATCH_ROWS).build(text)?;
+    let reader = ReaderBuilder::new(Arc::clone(schema))
+        .with_batch_size(BATCH_ROWS)
+        .build(text)?;
     reader.collect()
 }
 

@@ -132,7 +132,11 @@ impl Session {
         let id = self.take_id();
         let mut retry = Retry::new(self);
         loop {
-            let begin = TxnOptions { isolation: self.options.isolation, id, ..Default::default() };
+            let begin = TxnOptions {
+                isolation: self.options.isolation,
+                id,
+                ..Default::default()
+            };
             let mut txn = self.db.begin(begin).await?;
             let report = Box::pin(self.import_into(&mut txn, options, progress)).await;
             let error = match report {
@@ -154,9 +158,14 @@ impl Session {
     ) -> Result<ImportReport, SqlError> {
         let mut report = ImportReport::default();
         for (table, paths) in by_table(options) {
-            let sources = paths.iter().map(Source::open).collect::<Result<Vec<_>, _>>()?;
+            let sources = paths
+                .iter()
+                .map(Source::open)
+                .collect::<Result<Vec<_>, _>>()?;
             let name = table_name(&table, options)?;
-            let id = self.find_or_create(txn, &name, &sources, options, progress).await?;
+            let id = self
+                .find_or_create(txn, &name, &sources, options, progress)
+                .await?;
             let destination = Destination::of_table(txn, id, &self.options).await?;
             let written = self
                 .write_files(&destination, &table, &sources, options, progress, &report)
@@ -183,7 +192,10 @@ impl Session {
         if !options.create {
             return self.scope(txn).find(name).map_err(|error| match error {
                 SqlError::UnknownTable { name, near } if near.is_empty() => {
-                    SqlError::UnknownTable { name, near: Vec::new() }
+                    SqlError::UnknownTable {
+                        name,
+                        near: Vec::new(),
+                    }
                 }
                 other => other,
             });
@@ -232,7 +244,10 @@ impl Session {
         let rows_written = AtomicU64::new(0);
         while let Some(batch) = stream.next().await {
             let batch = batch.map_err(|error| translate(error, &spelling))?;
-            writer.write(&batch).await.map_err(SqlError::table(&destination.name))?;
+            writer
+                .write(&batch)
+                .await
+                .map_err(SqlError::table(&destination.name))?;
             let rows = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
             let rows = rows_written.fetch_add(rows, Ordering::Relaxed) + rows;
             if let Some((source, bytes_read)) = position.now(sources) {
@@ -246,7 +261,10 @@ impl Session {
                 });
             }
         }
-        writer.finish().await.map_err(SqlError::table(&destination.name))
+        writer
+            .finish()
+            .await
+            .map_err(SqlError::table(&destination.name))
     }
 }
 
@@ -254,7 +272,10 @@ impl Session {
 fn by_table(options: &ImportOptions) -> Vec<(String, Vec<PathBuf>)> {
     let mut tables = Vec::<(String, Vec<PathBuf>)>::new();
     for file in &options.files {
-        match tables.iter_mut().find(|(table, _)| crate::name::same(table, &file.table)) {
+        match tables
+            .iter_mut()
+            .find(|(table, _)| crate::name::same(table, &file.table))
+        {
             Some((_, paths)) => paths.push(file.path.clone()),
             None => tables.push((file.table.clone(), vec![file.path.clone()])),
         }
@@ -265,13 +286,18 @@ fn by_table(options: &ImportOptions) -> Vec<(String, Vec<PathBuf>)> {
 fn table_name(text: &str, options: &ImportOptions) -> Result<TableName, SqlError> {
     let mut parts = text.split('.');
     match (parts.next(), parts.next(), parts.next()) {
-        (Some(name), None, None) => {
-            Ok(TableName { schema: options.schema.clone(), name: name.to_owned() })
-        }
-        (Some(schema), Some(name), None) => {
-            Ok(TableName { schema: Some(schema.to_owned()), name: name.to_owned() })
-        }
-        _ => Err(SqlError::UnknownTable { name: text.to_owned(), near: Vec::new() }),
+        (Some(name), None, None) => Ok(TableName {
+            schema: options.schema.clone(),
+            name: name.to_owned(),
+        }),
+        (Some(schema), Some(name), None) => Ok(TableName {
+            schema: Some(schema.to_owned()),
+            name: name.to_owned(),
+        }),
+        _ => Err(SqlError::UnknownTable {
+            name: text.to_owned(),
+            near: Vec::new(),
+        }),
     }
 }
 
@@ -285,4 +311,3 @@ fn partition_column(schema: &Schema, column: &str, table: &TableName) -> Result<
         }),
     }
 }
-

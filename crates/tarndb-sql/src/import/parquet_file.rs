@@ -17,14 +17,15 @@ pub(super) fn infer(source: &Source) -> Result<ArrowSchema, SqlError> {
 }
 
 /// Reads a file into the columns of its table.
-pub(super) fn read(
-    source: &Source,
-    reading: &Reading,
-    sink: Sink<'_>,
-) -> Result<(), SqlError> {
+pub(super) fn read(source: &Source, reading: &Reading, sink: Sink<'_>) -> Result<(), SqlError> {
     let builder = builder(source)?;
     let total = builder.metadata().file_metadata().num_rows().max(1);
-    let names = builder.schema().fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
+    let names = builder
+        .schema()
+        .fields()
+        .iter()
+        .map(|f| f.name().clone())
+        .collect::<Vec<_>>();
     let mapping = Mapping::by_name(source, reading, &names)?;
     let output = reading.schema.to_arrow();
     let reader = builder

@@ -51,7 +51,10 @@ pub(super) struct Reading {
 impl Source {
     /// Looks at a file.
     pub(super) fn open(path: &PathBuf) -> Result<Self, SqlError> {
-        let failed = |reason: String| SqlError::File { path: path.display().to_string(), reason };
+        let failed = |reason: String| SqlError::File {
+            path: path.display().to_string(),
+            reason,
+        };
         let name = path.to_string_lossy().to_lowercase();
         let compressed = name.ends_with(".gz");
         let plain = name.trim_end_matches(".gz");
@@ -83,17 +86,27 @@ impl Source {
 
     /// The character between values.
     pub(super) fn delimiter(&self, default: u8) -> u8 {
-        if self.tabs && default == b',' { b'\t' } else { default }
+        if self.tabs && default == b',' {
+            b'\t'
+        } else {
+            default
+        }
     }
 
     /// Its bytes, decompressed.
     pub(super) fn bytes(&self) -> Result<Box<dyn Read + Send>, SqlError> {
         self.read.store(0, Ordering::Relaxed);
         let file = self.file()?;
-        let counted = Counted { inner: file, read: Arc::clone(&self.read) };
+        let counted = Counted {
+            inner: file,
+            read: Arc::clone(&self.read),
+        };
         let buffered = BufReader::with_capacity(1 << 18, counted);
         Ok(if self.compressed {
-            Box::new(BufReader::with_capacity(1 << 18, MultiGzDecoder::new(buffered)))
+            Box::new(BufReader::with_capacity(
+                1 << 18,
+                MultiGzDecoder::new(buffered),
+            ))
         } else {
             Box::new(buffered)
         })
@@ -111,7 +124,8 @@ impl Source {
 
     /// Notes bytes that were read past [`Self::bytes`].
     pub(super) fn note_read(&self, bytes: u64) {
-        self.read.store(bytes.min(self.size_bytes), Ordering::Relaxed);
+        self.read
+            .store(bytes.min(self.size_bytes), Ordering::Relaxed);
     }
 
     /// The path as shown.
@@ -121,7 +135,10 @@ impl Source {
 
     /// An error of the file as a whole.
     pub(super) fn failed(&self, reason: impl Into<String>) -> SqlError {
-        SqlError::File { path: self.name(), reason: reason.into() }
+        SqlError::File {
+            path: self.name(),
+            reason: reason.into(),
+        }
     }
 }
 
@@ -133,7 +150,8 @@ struct Counted<R> {
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.read.fetch_add(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
+        self.read
+            .fetch_add(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
         Ok(count)
     }
 }
@@ -208,8 +226,12 @@ impl Mapping {
             .iter()
             .enumerate()
             .map(|(column, field)| {
-                let found = self.place(column).and_then(|place| batch.columns().get(place));
-                found.cloned().unwrap_or_else(|| new_null_array(field.data_type(), batch.num_rows()))
+                let found = self
+                    .place(column)
+                    .and_then(|place| batch.columns().get(place));
+                found
+                    .cloned()
+                    .unwrap_or_else(|| new_null_array(field.data_type(), batch.num_rows()))
             })
             .collect();
         batch_of(output, columns, batch.num_rows())

@@ -45,15 +45,17 @@ pub(super) fn plan(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let schema = reading.schema.to_arrow();
     // Values reach the table's types and NULL rules in the node above.
-    let fields = schema.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
+    let fields = schema
+        .fields()
+        .iter()
+        .map(|f| f.as_ref().clone().with_nullable(true));
     let schema = Arc::new(arrow_schema::Schema::new(fields.collect::<Vec<_>>()));
     let files = Files {
         schema: Arc::clone(&schema),
         work: Mutex::new(Some((sources, reading))),
         position,
     };
-    let exec =
-        StreamingTableExec::try_new(schema, vec![Arc::new(files)], None, [], false, None)?;
+    let exec = StreamingTableExec::try_new(schema, vec![Arc::new(files)], None, [], false, None)?;
     Ok(Arc::new(exec))
 }
 
@@ -70,7 +72,11 @@ impl PartitionStream for Files {
     }
 
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let work = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let work = self
+            .work
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         let (sender, receiver) = mpsc::channel(READ_AHEAD);
         let position = self.position.clone();
         tokio::task::spawn_blocking(move || {
@@ -80,14 +86,19 @@ impl PartitionStream for Files {
             match work {
                 Some((sources, reading)) => read_all(&sources, &reading, &position, send),
                 None => {
-                    send(Err(SqlError::Internal { context: "reading the same files twice" }));
+                    send(Err(SqlError::Internal {
+                        context: "reading the same files twice",
+                    }));
                 }
             }
         });
         let stream = futures::stream::unfold(receiver, |mut receiver| async move {
             receiver.recv().await.map(|batch| (batch, receiver))
         });
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream))
+        Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            stream,
+        ))
     }
 }
 

@@ -78,11 +78,15 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
         return set(cursor);
     }
     if cursor.word("reset") {
-        return Ok(Statement::Reset { name: cursor.dotted("a setting")?.to_lowercase() });
+        return Ok(Statement::Reset {
+            name: cursor.dotted("a setting")?.to_lowercase(),
+        });
     }
     if cursor.word("describe") || cursor.word("desc") {
         cursor.word("table");
-        return Ok(Statement::Describe { name: cursor.table_name()? });
+        return Ok(Statement::Describe {
+            name: cursor.table_name()?,
+        });
     }
     if cursor.word("explain") {
         return explain(cursor).map(Statement::Explain);
@@ -114,7 +118,11 @@ fn show(cursor: &mut Cursor<'_>) -> Result<Show, SqlError> {
     if cursor.words(&["transaction", "isolation", "level"]) {
         return Ok(Show::Setting("tarndb.isolation".to_owned()));
     }
-    Ok(Show::Setting(cursor.dotted("TABLES, SCHEMAS, ALL or a setting")?.to_lowercase()))
+    Ok(Show::Setting(
+        cursor
+            .dotted("TABLES, SCHEMAS, ALL or a setting")?
+            .to_lowercase(),
+    ))
 }
 
 fn set(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -126,19 +134,27 @@ fn set(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let _ = cursor.word("session") || cursor.word("local");
     if cursor.words(&["time", "zone"]) {
         let value = ddl::option_value(cursor)?;
-        return Ok(Statement::Set { name: "datafusion.execution.time_zone".to_owned(), value });
+        return Ok(Statement::Set {
+            name: "datafusion.execution.time_zone".to_owned(),
+            value,
+        });
     }
     let name = cursor.dotted("a setting")?.to_lowercase();
     if !cursor.token(&Token::Eq) {
         cursor.expect_word("to")?;
     }
-    Ok(Statement::Set { name, value: ddl::option_value(cursor)? })
+    Ok(Statement::Set {
+        name,
+        value: ddl::option_value(cursor)?,
+    })
 }
 
 fn explain(cursor: &mut Cursor<'_>) -> Result<Explain, SqlError> {
     let (mut analyze, mut verbose, mut format) = (false, false, None);
     let options = cursor.peek() == &Token::LParen
-        && ["analyze", "verbose", "format"].iter().any(|w| cursor.at_word_ahead(1, w));
+        && ["analyze", "verbose", "format"]
+            .iter()
+            .any(|w| cursor.at_word_ahead(1, w));
     if options {
         cursor.skip();
     }
@@ -159,9 +175,15 @@ fn explain(cursor: &mut Cursor<'_>) -> Result<Explain, SqlError> {
     }
     let statement = parse_statement(cursor)?;
     match statement {
-        Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
-            Ok(Explain { analyze, verbose, format, statement: Box::new(statement) })
-        }
+        Statement::Query(_)
+        | Statement::Insert(_)
+        | Statement::Update(_)
+        | Statement::Delete(_) => Ok(Explain {
+            analyze,
+            verbose,
+            format,
+            statement: Box::new(statement),
+        }),
         _ => Err(cursor.unsupported(
             "EXPLAIN of this statement",
             "queries, INSERT, UPDATE and DELETE can be explained",
@@ -185,7 +207,12 @@ fn copy(cursor: &mut Cursor<'_>) -> Result<Copy, SqlError> {
     }
     cursor.expect_word("to")?;
     let target = cursor.expect_string("a file name as text")?;
-    let mut copy = Copy { query, target, format: None, options: Vec::new() };
+    let mut copy = Copy {
+        query,
+        target,
+        format: None,
+        options: Vec::new(),
+    };
     while !cursor.is_end() {
         if cursor.words(&["stored", "as"]) {
             copy.format = Some(cursor.identifier("a format")?.to_lowercase());

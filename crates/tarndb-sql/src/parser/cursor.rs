@@ -18,9 +18,35 @@ const RECURSION_LIMIT: usize = 200;
 
 /// Words that end a name: without quotes they are never one.
 const RESERVED: &[&str] = &[
-    "select", "from", "where", "and", "or", "not", "null", "as", "on", "set", "into", "values",
-    "group", "order", "having", "limit", "union", "join", "case", "when", "then", "else", "create",
-    "table", "with", "in", "is", "using", "returning",
+    "select",
+    "from",
+    "where",
+    "and",
+    "or",
+    "not",
+    "null",
+    "as",
+    "on",
+    "set",
+    "into",
+    "values",
+    "group",
+    "order",
+    "having",
+    "limit",
+    "union",
+    "join",
+    "case",
+    "when",
+    "then",
+    "else",
+    "create",
+    "table",
+    "with",
+    "in",
+    "is",
+    "using",
+    "returning",
 ];
 
 /// A position in the tokens of one statement.
@@ -34,7 +60,11 @@ pub(crate) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// A cursor at the first of `tokens`, which belong to `source`.
     pub(crate) fn new(source: &'a Source<'a>, tokens: Vec<TokenWithSpan>) -> Self {
-        Self { source, tokens, at: 0 }
+        Self {
+            source,
+            tokens,
+            at: 0,
+        }
     }
 
     /// The token under the cursor.
@@ -44,14 +74,19 @@ impl<'a> Cursor<'a> {
 
     /// The token `ahead` places further.
     pub(crate) fn peek_at(&self, ahead: usize) -> &Token {
-        self.tokens.get(self.at + ahead).map_or(&Token::EOF, |t| &t.token)
+        self.tokens
+            .get(self.at + ahead)
+            .map_or(&Token::EOF, |t| &t.token)
     }
 
     /// Where the cursor stands in the script.
     pub(crate) fn location(&self) -> Location {
         match self.tokens.get(self.at) {
             Some(token) => token.span.start,
-            None => self.tokens.last().map_or_else(|| self.source.end(), |t| t.span.end),
+            None => self
+                .tokens
+                .last()
+                .map_or_else(|| self.source.end(), |t| t.span.end),
         }
     }
 
@@ -83,7 +118,10 @@ impl<'a> Cursor<'a> {
 
     /// Moves over the words if all of them follow.
     pub(crate) fn words(&mut self, words: &[&str]) -> bool {
-        let all = words.iter().enumerate().all(|(i, word)| self.at_word_ahead(i, word));
+        let all = words
+            .iter()
+            .enumerate()
+            .all(|(i, word)| self.at_word_ahead(i, word));
         if all {
             self.at += words.len();
         }
@@ -97,7 +135,11 @@ impl<'a> Cursor<'a> {
 
     /// Moves over `word` or fails.
     pub(crate) fn expect_word(&mut self, word: &str) -> Result<(), SqlError> {
-        if self.word(word) { Ok(()) } else { Err(self.expected(&word.to_uppercase())) }
+        if self.word(word) {
+            Ok(())
+        } else {
+            Err(self.expected(&word.to_uppercase()))
+        }
     }
 
     /// Moves over `token` if it follows.
@@ -111,7 +153,11 @@ impl<'a> Cursor<'a> {
 
     /// Moves over `token` or fails.
     pub(crate) fn expect(&mut self, token: &Token) -> Result<(), SqlError> {
-        if self.token(token) { Ok(()) } else { Err(self.expected(&format!("'{token}'"))) }
+        if self.token(token) {
+            Ok(())
+        } else {
+            Err(self.expected(&format!("'{token}'")))
+        }
     }
 
     /// Moves over a closing angle bracket, one half of `>>` included.
@@ -146,13 +192,19 @@ impl<'a> Cursor<'a> {
     pub(crate) fn table_name(&mut self) -> Result<TableName, SqlError> {
         let first = self.identifier("a table name")?;
         if !self.token(&Token::Period) {
-            return Ok(TableName { schema: None, name: first });
+            return Ok(TableName {
+                schema: None,
+                name: first,
+            });
         }
         let second = self.identifier("a table name after the schema")?;
         if self.peek() == &Token::Period {
             return Err(self.error("a table is named schema.table; there is no third level"));
         }
-        Ok(TableName { schema: Some(first), name: second })
+        Ok(TableName {
+            schema: Some(first),
+            name: second,
+        })
     }
 
     /// `a.b.c`, joined by dots.
@@ -229,7 +281,11 @@ impl<'a> Cursor<'a> {
 
     /// Fails unless all tokens are used.
     pub(crate) fn expect_end(&self) -> Result<(), SqlError> {
-        if self.is_end() { Ok(()) } else { Err(self.expected("the end of the statement")) }
+        if self.is_end() {
+            Ok(())
+        } else {
+            Err(self.expected("the end of the statement"))
+        }
     }
 
     /// "expected .., found .." at the cursor.
@@ -248,7 +304,10 @@ impl<'a> Cursor<'a> {
 
     /// A statement that parses but is not there yet, at the cursor.
     pub(crate) fn unsupported(&self, what: &str, hint: &str) -> SqlError {
-        SqlError::Unsupported { what: what.to_owned(), hint: Some(hint.to_owned()) }
+        SqlError::Unsupported {
+            what: what.to_owned(),
+            hint: Some(hint.to_owned()),
+        }
     }
 
     fn engine_error(&self, error: ParserError) -> SqlError {
@@ -261,7 +320,10 @@ impl<'a> Cursor<'a> {
         match split_location(&message) {
             Some((text, location)) => self.source.error(location, lower_first(text)),
             None if message.ends_with("found: EOF") => {
-                let end = self.tokens.last().map_or_else(|| self.location(), |t| t.span.end);
+                let end = self
+                    .tokens
+                    .last()
+                    .map_or_else(|| self.location(), |t| t.span.end);
                 let text = message.trim_end_matches("EOF").to_owned() + "the end of the statement";
                 self.source.error(end, lower_first(&text))
             }
@@ -274,8 +336,14 @@ impl<'a> Cursor<'a> {
 fn fold_token(token: &TokenWithSpan) -> TokenWithSpan {
     match &token.token {
         Token::Word(word) if !is_file_name(word) => {
-            let folded = Word { value: fold(&word.value), ..word.clone() };
-            TokenWithSpan { token: Token::Word(folded), span: token.span }
+            let folded = Word {
+                value: fold(&word.value),
+                ..word.clone()
+            };
+            TokenWithSpan {
+                token: Token::Word(folded),
+                span: token.span,
+            }
         }
         _ => token.clone(),
     }
@@ -289,12 +357,21 @@ fn is_file_name(word: &Word) -> bool {
 fn split_location(message: &str) -> Option<(&str, Location)> {
     let (text, place) = message.rsplit_once(" at Line: ")?;
     let (line, column) = place.split_once(", Column: ")?;
-    Some((text, Location { line: line.parse().ok()?, column: column.parse().ok()? }))
+    Some((
+        text,
+        Location {
+            line: line.parse().ok()?,
+            column: column.parse().ok()?,
+        },
+    ))
 }
 
 fn lower_first(text: &str) -> String {
-    let text = text.replacen("Expected: ", "expected ", 1).replacen(", found: ", ", found ", 1);
+    let text = text
+        .replacen("Expected: ", "expected ", 1)
+        .replacen(", found: ", ", found ", 1);
     let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+    chars.next().map_or_else(String::new, |first| {
+        first.to_lowercase().chain(chars).collect()
+    })
 }
-

@@ -15,7 +15,9 @@ use crate::parser::{dml, types};
 pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if cursor.word("truncate") {
         cursor.word("table");
-        return Ok(Statement::Truncate { name: cursor.table_name()? });
+        return Ok(Statement::Truncate {
+            name: cursor.table_name()?,
+        });
     }
     if cursor.word("alter") {
         return alter(cursor);
@@ -32,7 +34,10 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
         }
         let if_not_exists = cursor.words(&["if", "not", "exists"]);
         let name = cursor.identifier("a schema name")?;
-        return Ok(Statement::CreateSchema { name, if_not_exists });
+        return Ok(Statement::CreateSchema {
+            name,
+            if_not_exists,
+        });
     }
     cursor.word("managed");
     if cursor.word("table") {
@@ -56,7 +61,11 @@ fn drop(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         if !cascade {
             cursor.word("restrict");
         }
-        return Ok(Statement::DropSchema { name, if_exists, cascade });
+        return Ok(Statement::DropSchema {
+            name,
+            if_exists,
+            cascade,
+        });
     }
     cursor.expect_word("table")?;
     let if_exists = cursor.words(&["if", "exists"]);
@@ -73,7 +82,11 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_exists = cursor.words(&["if", "exists"]);
     let name = cursor.table_name()?;
     let action = alter_action(cursor)?;
-    Ok(Statement::AlterTable { name, if_exists, action })
+    Ok(Statement::AlterTable {
+        name,
+        if_exists,
+        action,
+    })
 }
 
 fn alter_action(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
@@ -88,7 +101,10 @@ fn alter_action(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
         } else {
             vec![column(cursor)?]
         };
-        return Ok(AlterAction::AddColumns { columns, if_not_exists });
+        return Ok(AlterAction::AddColumns {
+            columns,
+            if_not_exists,
+        });
     }
     if cursor.word("set") {
         let _ = cursor.word("tblproperties") || cursor.word("properties");
@@ -111,8 +127,11 @@ fn create_table(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<CreateTable
         return Err(cursor.error("OR REPLACE and IF NOT EXISTS exclude each other"));
     }
     let name = cursor.table_name()?;
-    let columns =
-        if cursor.peek() == &Token::LParen { cursor.list(column)? } else { Vec::new() };
+    let columns = if cursor.peek() == &Token::LParen {
+        cursor.list(column)?
+    } else {
+        Vec::new()
+    };
     let mut table = CreateTable {
         name,
         or_replace,
@@ -128,8 +147,10 @@ fn create_table(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<CreateTable
     }
     match (&table.query, table.columns.is_empty()) {
         (None, true) => Err(cursor.expected("the columns in brackets, or AS and a query")),
-        (Some(_), false) => Err(cursor
-            .error("columns and AS query exclude each other: the query names the columns")),
+        (Some(_), false) => {
+            Err(cursor
+                .error("columns and AS query exclude each other: the query names the columns"))
+        }
         _ => Ok(table),
     }
 }
@@ -171,9 +192,7 @@ fn clause(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<(), SqlErr
 }
 
 /// `name`, or `name type` which also declares the column.
-fn partition_column(
-    cursor: &mut Cursor<'_>,
-) -> Result<(String, Option<ColumnDef>), SqlError> {
+fn partition_column(cursor: &mut Cursor<'_>) -> Result<(String, Option<ColumnDef>), SqlError> {
     if matches!(cursor.peek_at(1), Token::Comma | Token::RParen) {
         return Ok((cursor.identifier("a column")?, None));
     }
@@ -186,14 +205,21 @@ fn column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
     if cursor.at_any(&constraint) && matches!(cursor.peek_at(1), Token::LParen | Token::Word(_)) {
         let second = ["key", "("];
         let is_constraint = cursor.at_word("constraint")
-            || second.iter().any(|s| cursor.peek_at(1).to_string().eq_ignore_ascii_case(s));
+            || second
+                .iter()
+                .any(|s| cursor.peek_at(1).to_string().eq_ignore_ascii_case(s));
         if is_constraint {
             return Err(constraint_error(cursor));
         }
     }
     let name = cursor.identifier("a column name")?;
     let data_type = types::data_type(cursor)?;
-    let mut column = ColumnDef { name, data_type, nullable: true, comment: None };
+    let mut column = ColumnDef {
+        name,
+        data_type,
+        nullable: true,
+        comment: None,
+    };
     loop {
         if cursor.words(&["not", "null"]) {
             column.nullable = false;
@@ -204,8 +230,9 @@ fn column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
         } else if cursor.at_any(&["primary", "unique", "references", "check", "constraint"]) {
             return Err(constraint_error(cursor));
         } else if cursor.at_any(&["default", "generated", "as"]) {
-            return Err(cursor
-                .unsupported("a column with a default", "leave it out and name the value"));
+            return Err(
+                cursor.unsupported("a column with a default", "leave it out and name the value")
+            );
         } else {
             return Ok(column);
         }
@@ -213,7 +240,10 @@ fn column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
 }
 
 fn constraint_error(cursor: &Cursor<'_>) -> SqlError {
-    let what = format!("the constraint {}", cursor.peek().to_string().to_uppercase());
+    let what = format!(
+        "the constraint {}",
+        cursor.peek().to_string().to_uppercase()
+    );
     cursor.unsupported(&what, "NOT NULL is there; leave the other constraints out")
 }
 
@@ -244,4 +274,3 @@ pub(crate) fn option_value(cursor: &mut Cursor<'_>) -> Result<String, SqlError> 
     cursor.skip();
     Ok(value)
 }
-

@@ -24,7 +24,10 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     if cursor.word("delete") {
         return delete(cursor).map(Statement::Delete);
     }
-    Err(cursor.unsupported("MERGE", "INSERT, UPDATE and DELETE in one transaction do the same"))
+    Err(cursor.unsupported(
+        "MERGE",
+        "INSERT, UPDATE and DELETE in one transaction do the same",
+    ))
 }
 
 /// A query for the engine.
@@ -59,7 +62,9 @@ fn complete(body: &mut SetExpr) {
 
 fn complete_select(select: &mut Select) {
     if matches!(select.flavor, SelectFlavor::FromFirstNoSelect) && select.projection.is_empty() {
-        select.projection.push(SelectItem::Wildcard(WildcardAdditionalOptions::default()));
+        select
+            .projection
+            .push(SelectItem::Wildcard(WildcardAdditionalOptions::default()));
     }
 }
 
@@ -86,7 +91,11 @@ fn insert(cursor: &mut Cursor<'_>) -> Result<Insert, SqlError> {
     }
     let query = query(cursor)?;
     refuse_tail(cursor, &["returning", "on"])?;
-    Ok(Insert { table, columns, query })
+    Ok(Insert {
+        table,
+        columns,
+        query,
+    })
 }
 
 fn update(cursor: &mut Cursor<'_>) -> Result<Update, SqlError> {
@@ -100,7 +109,12 @@ fn update(cursor: &mut Cursor<'_>) -> Result<Update, SqlError> {
     refuse_tail(cursor, &["from"])?;
     let filter = filter(cursor)?;
     refuse_tail(cursor, &["limit", "order", "returning"])?;
-    Ok(Update { table, alias, assignments, filter })
+    Ok(Update {
+        table,
+        alias,
+        assignments,
+        filter,
+    })
 }
 
 fn assignment(
@@ -135,7 +149,11 @@ fn delete(cursor: &mut Cursor<'_>) -> Result<Delete, SqlError> {
     refuse_tail(cursor, &["using"])?;
     let filter = filter(cursor)?;
     refuse_tail(cursor, &["limit", "order", "returning"])?;
-    Ok(Delete { table, alias, filter })
+    Ok(Delete {
+        table,
+        alias,
+        filter,
+    })
 }
 
 fn alias(cursor: &mut Cursor<'_>, not: &[&str]) -> Result<Option<String>, SqlError> {
@@ -149,7 +167,11 @@ fn alias(cursor: &mut Cursor<'_>, not: &[&str]) -> Result<Option<String>, SqlErr
 }
 
 fn filter(cursor: &mut Cursor<'_>) -> Result<Option<Expr>, SqlError> {
-    if cursor.word("where") { cursor.engine(|parser| parser.parse_expr()).map(Some) } else { Ok(None) }
+    if cursor.word("where") {
+        cursor.engine(|parser| parser.parse_expr()).map(Some)
+    } else {
+        Ok(None)
+    }
 }
 
 fn refuse_tail(cursor: &Cursor<'_>, words: &[&str]) -> Result<(), SqlError> {
@@ -161,9 +183,15 @@ fn refuse_tail(cursor: &Cursor<'_>, words: &[&str]) -> Result<(), SqlError> {
                 "choose the rows by a key: WHERE id IN (SELECT id FROM .. LIMIT n)",
             ),
             "RETURNING" => ("RETURNING", "select the rows in the same transaction"),
-            "ON" => ("ON CONFLICT", "UPDATE first, then INSERT what is missing, in a transaction"),
+            "ON" => (
+                "ON CONFLICT",
+                "UPDATE first, then INSERT what is missing, in a transaction",
+            ),
             "USING" => ("DELETE .. USING", "use WHERE EXISTS (SELECT ..)"),
-            _ => ("UPDATE .. FROM", "use a subquery: SET c = (SELECT ..) WHERE EXISTS (SELECT ..)"),
+            _ => (
+                "UPDATE .. FROM",
+                "use a subquery: SET c = (SELECT ..) WHERE EXISTS (SELECT ..)",
+            ),
         };
         return Err(cursor.unsupported(what, hint));
     }

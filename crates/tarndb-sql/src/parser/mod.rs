@@ -5,8 +5,8 @@
 //! script. Queries and expressions inside are read by the engine's parser.
 //! Does not: resolve names or types of expressions.
 
-pub(crate) mod ast;
 mod admin;
+pub(crate) mod ast;
 mod cursor;
 mod ddl;
 mod dialect;
@@ -51,7 +51,10 @@ pub struct ParsedStatement {
 pub fn parse(text: &str) -> Result<Vec<ParsedStatement>, SqlError> {
     let source = Source::new(text)?;
     let mut statements = Vec::new();
-    for tokens in source.tokens().split(|token| token.token == Token::SemiColon) {
+    for tokens in source
+        .tokens()
+        .split(|token| token.token == Token::SemiColon)
+    {
         if let Some(first) = tokens.first() {
             statements.push(parse_one(&source, first, tokens)?);
         }
@@ -63,7 +66,10 @@ pub fn parse(text: &str) -> Result<Vec<ParsedStatement>, SqlError> {
 /// the end. For line editors.
 pub fn is_incomplete(text: &str) -> bool {
     match Source::new(text) {
-        Ok(source) => source.tokens().last().is_some_and(|t| t.token != Token::SemiColon),
+        Ok(source) => source
+            .tokens()
+            .last()
+            .is_some_and(|t| t.token != Token::SemiColon),
         Err(_) => true,
     }
 }
@@ -97,7 +103,15 @@ fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     {
         return dml::query(cursor).map(Statement::Query);
     }
-    if cursor.at_any(&["begin", "start", "commit", "end", "rollback", "abort", "savepoint"]) {
+    if cursor.at_any(&[
+        "begin",
+        "start",
+        "commit",
+        "end",
+        "rollback",
+        "abort",
+        "savepoint",
+    ]) {
         return admin::transaction(cursor);
     }
     if cursor.at_any(&["create", "drop", "alter", "truncate"]) {

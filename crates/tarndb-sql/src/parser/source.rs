@@ -22,7 +22,11 @@ impl<'a> Source<'a> {
         let line_starts = std::iter::once(0)
             .chain(text.match_indices('\n').map(|(at, _)| at + 1))
             .collect::<Vec<_>>();
-        let mut source = Self { text, line_starts, tokens: Vec::new() };
+        let mut source = Self {
+            text,
+            line_starts,
+            tokens: Vec::new(),
+        };
         let dialect = TarnDialect::default();
         let tokens = Tokenizer::new(&dialect, text)
             .tokenize_with_location()
@@ -43,14 +47,21 @@ impl<'a> Source<'a> {
     pub(crate) fn slice(&self, from: Location, to: Option<Location>) -> &'a str {
         let start = self.offset(from);
         let end = to.map_or(self.text.len(), |to| self.offset(to));
-        self.text.get(start..end.max(start)).unwrap_or_default().trim()
+        self.text
+            .get(start..end.max(start))
+            .unwrap_or_default()
+            .trim()
     }
 
     /// An error at `at`, with the line it stands on.
     pub(crate) fn error(&self, at: Location, message: impl Into<String>) -> SqlError {
         let line = at.line.max(1);
         let index = usize::try_from(line - 1).unwrap_or(usize::MAX);
-        let start = self.line_starts.get(index).copied().unwrap_or(self.text.len());
+        let start = self
+            .line_starts
+            .get(index)
+            .copied()
+            .unwrap_or(self.text.len());
         let excerpt = self.text.get(start..).unwrap_or_default();
         SqlError::Syntax(Box::new(SyntaxError {
             message: message.into(),
@@ -66,7 +77,12 @@ impl<'a> Source<'a> {
         let trimmed = self.text.trim_end();
         let line_start = trimmed.rfind('\n').map_or(0, |at| at + 1);
         let line = trimmed.matches('\n').count() + 1;
-        let column = trimmed.get(line_start..).unwrap_or_default().chars().count() + 1;
+        let column = trimmed
+            .get(line_start..)
+            .unwrap_or_default()
+            .chars()
+            .count()
+            + 1;
         Location {
             line: u64::try_from(line).unwrap_or(u64::MAX),
             column: u64::try_from(column).unwrap_or(u64::MAX),
@@ -75,9 +91,15 @@ impl<'a> Source<'a> {
 
     fn offset(&self, at: Location) -> usize {
         let index = usize::try_from(at.line.saturating_sub(1)).unwrap_or(usize::MAX);
-        let Some(start) = self.line_starts.get(index).copied() else { return self.text.len() };
+        let Some(start) = self.line_starts.get(index).copied() else {
+            return self.text.len();
+        };
         let rest = self.text.get(start..).unwrap_or_default();
         let skip = usize::try_from(at.column.saturating_sub(1)).unwrap_or(usize::MAX);
-        start + rest.char_indices().nth(skip).map_or(rest.len(), |(offset, _)| offset)
+        start
+            + rest
+                .char_indices()
+                .nth(skip)
+                .map_or(rest.len(), |(offset, _)| offset)
     }
 }

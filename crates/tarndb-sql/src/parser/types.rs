@@ -37,7 +37,10 @@ pub(crate) fn data_type(cursor: &mut Cursor<'_>) -> Result<DataType, SqlError> {
 }
 
 fn array_of(element: DataType) -> DataType {
-    DataType::Array { element: Box::new(element), contains_null: true }
+    DataType::Array {
+        element: Box::new(element),
+        contains_null: true,
+    }
 }
 
 fn base_type(cursor: &mut Cursor<'_>) -> Result<DataType, SqlError> {
@@ -88,7 +91,11 @@ fn open_bracket(cursor: &mut Cursor<'_>) -> Result<Token, SqlError> {
 }
 
 fn close_bracket(cursor: &mut Cursor<'_>, close: Token) -> Result<(), SqlError> {
-    if close == Token::Gt { cursor.expect_close_angle() } else { cursor.expect(&close) }
+    if close == Token::Gt {
+        cursor.expect_close_angle()
+    } else {
+        cursor.expect(&close)
+    }
 }
 
 fn struct_field(cursor: &mut Cursor<'_>) -> Result<Field, SqlError> {
@@ -99,7 +106,9 @@ fn struct_field(cursor: &mut Cursor<'_>) -> Result<Field, SqlError> {
     let mut field = Field::new(name, data_type, nullable);
     if cursor.word("comment") {
         let text = cursor.expect_string("the comment as text")?;
-        field.metadata.insert("comment".to_owned(), serde_json::Value::String(text));
+        field
+            .metadata
+            .insert("comment".to_owned(), serde_json::Value::String(text));
     }
     Ok(field)
 }
@@ -107,8 +116,11 @@ fn struct_field(cursor: &mut Cursor<'_>) -> Result<Field, SqlError> {
 fn named_type(cursor: &mut Cursor<'_>) -> Result<DataType, SqlError> {
     let start = cursor.expected("a type that tables can store");
     let mut name = cursor.identifier("a type")?.to_lowercase();
-    for (first, second) in [("double", "precision"), ("character", "varying"), ("char", "varying")]
-    {
+    for (first, second) in [
+        ("double", "precision"),
+        ("character", "varying"),
+        ("char", "varying"),
+    ] {
         if name == first && cursor.word(second) {
             name = format!("{first} {second}");
         }
@@ -117,9 +129,12 @@ fn named_type(cursor: &mut Cursor<'_>) -> Result<DataType, SqlError> {
     if cursor.peek() == &Token::LParen {
         arguments = cursor.list(Cursor::unsigned)?;
     }
-    for suffix in
-        [&["with", "local", "time", "zone"][..], &["with", "time", "zone"], &["without", "time", "zone"], &["unsigned"]]
-    {
+    for suffix in [
+        &["with", "local", "time", "zone"][..],
+        &["with", "time", "zone"],
+        &["without", "time", "zone"],
+        &["unsigned"],
+    ] {
         if cursor.words(suffix) {
             name = format!("{name} {}", suffix.join(" "));
         }
@@ -129,7 +144,11 @@ fn named_type(cursor: &mut Cursor<'_>) -> Result<DataType, SqlError> {
         Named::Refused(hint) => Err(start.with_hint(hint)),
         Named::Unknown => {
             let near = types::near_names(&name);
-            Err(if near.is_empty() { start } else { start.with_hint(format!("did you mean {near}?")) })
+            Err(if near.is_empty() {
+                start
+            } else {
+                start.with_hint(format!("did you mean {near}?"))
+            })
         }
     }
 }

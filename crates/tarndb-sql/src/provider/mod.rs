@@ -61,10 +61,14 @@ impl Pinned {
                 Ok(rows) => Ok(rows),
                 Err(DbError::Table { source, .. }) => Err(*source),
                 Err(DbError::Store(source)) => Err(TableError::Store(source)),
-                Err(_) => Err(TableError::Internal { context: "loading a deletion vector" }),
+                Err(_) => Err(TableError::Internal {
+                    context: "loading a deletion vector",
+                }),
             };
         }
-        self.codec.load_deletion(&self.store, &self.location, deletion).await
+        self.codec
+            .load_deletion(&self.store, &self.location, deletion)
+            .await
     }
 }
 
@@ -98,8 +102,10 @@ impl TarnTable {
 
     /// A provider for changes, with the hidden columns.
     pub(crate) fn target(pinned: Arc<Pinned>) -> Self {
-        let hidden =
-            Hidden { file: free_name(&pinned.state, "_file"), position: free_name(&pinned.state, "_pos") };
+        let hidden = Hidden {
+            file: free_name(&pinned.state, "_file"),
+            position: free_name(&pinned.state, "_pos"),
+        };
         Self::build(pinned, Some(hidden))
     }
 
@@ -119,7 +125,13 @@ impl TarnTable {
             )));
         }
         let files = pinned.state.files.values().cloned().collect();
-        Self { pinned, files, stored, folded: Arc::new(Schema::new(fields)), hidden }
+        Self {
+            pinned,
+            files,
+            stored,
+            folded: Arc::new(Schema::new(fields)),
+            hidden,
+        }
     }
 
     /// What it is pinned to.

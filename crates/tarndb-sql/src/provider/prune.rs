@@ -33,18 +33,29 @@ pub(crate) fn matching(
     // A filter that the optimizer may still rewrite (a subquery) cannot be turned into a
     // physical expression, and prunes nothing.
     let plain = filters.iter().filter(|f| !has_subquery(f)).cloned();
-    let Some(filter) = conjunction(plain) else { return Ok(all()) };
+    let Some(filter) = conjunction(plain) else {
+        return Ok(all());
+    };
     let schema = DFSchema::try_from(folded.as_ref().clone())?;
-    let Ok(physical) = session.create_physical_expr(filter, &schema) else { return Ok(all()) };
+    let Ok(physical) = session.create_physical_expr(filter, &schema) else {
+        return Ok(all());
+    };
     let Ok(predicate) = predicate(physical, folded) else {
         return Ok(all());
     };
     let keep = predicate.prune(&FileBounds { table, files })?;
-    Ok(keep.iter().enumerate().filter(|(_, keep)| **keep).map(|(index, _)| index).collect())
+    Ok(keep
+        .iter()
+        .enumerate()
+        .filter(|(_, keep)| **keep)
+        .map(|(index, _)| index)
+        .collect())
 }
 
 fn predicate(filter: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<PruningPredicate> {
-    PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema)).try_build(filter)
+    PruningPredicateBuilder::new()
+        .with_file_schema(Arc::clone(schema))
+        .try_build(filter)
 }
 
 fn has_subquery(expr: &Expr) -> bool {
@@ -68,7 +79,11 @@ struct FileBounds<'a> {
 
 impl FileBounds<'_> {
     fn field(&self, column: &Column) -> Option<&Field> {
-        self.table.schema.fields.iter().find(|field| fold(&field.name) == column.name)
+        self.table
+            .schema
+            .fields
+            .iter()
+            .find(|field| fold(&field.name) == column.name)
     }
 
     /// One value per file, NULL where it is unknown.
@@ -93,7 +108,12 @@ impl FileBounds<'_> {
 
 /// `None`: unknown. `Some(None)`: NULL.
 fn partition_value(file: &DataFile, field: &Field) -> Option<Option<Scalar>> {
-    let text = file.partition_values.iter().find(|(key, _)| fold(key) == fold(&field.name))?.1.as_deref();
+    let text = file
+        .partition_values
+        .iter()
+        .find(|(key, _)| fold(key) == fold(&field.name))?
+        .1
+        .as_deref();
     parse_partition_value(text, &field.data_type).ok()
 }
 
@@ -107,13 +127,22 @@ fn typed(scalar: Option<&Scalar>, data_type: &DataType) -> Option<ScalarValue> {
 impl PruningStatistics for FileBounds<'_> {
     fn min_values(&self, column: &Column) -> Option<ArrayRef> {
         self.values(column, |file, field| {
-            file.stats.as_ref()?.columns.get(std::slice::from_ref(&field.name))?.min.clone()
+            file.stats
+                .as_ref()?
+                .columns
+                .get(std::slice::from_ref(&field.name))?
+                .min
+                .clone()
         })
     }
 
     fn max_values(&self, column: &Column) -> Option<ArrayRef> {
         self.values(column, |file, field| {
-            file.stats.as_ref()?.columns.get(std::slice::from_ref(&field.name))?.upper_bound()
+            file.stats
+                .as_ref()?
+                .columns
+                .get(std::slice::from_ref(&field.name))?
+                .upper_bound()
         })
     }
 
@@ -131,13 +160,22 @@ impl PruningStatistics for FileBounds<'_> {
                     None => file.num_records(),
                 };
             }
-            file.stats.as_ref()?.columns.get(std::slice::from_ref(&field.name))?.null_count
+            file.stats
+                .as_ref()?
+                .columns
+                .get(std::slice::from_ref(&field.name))?
+                .null_count
         });
         Some(Arc::new(counts.collect::<UInt64Array>()))
     }
 
     fn row_counts(&self) -> Option<ArrayRef> {
-        Some(Arc::new(self.files.iter().map(|file| file.num_records()).collect::<UInt64Array>()))
+        Some(Arc::new(
+            self.files
+                .iter()
+                .map(|file| file.num_records())
+                .collect::<UInt64Array>(),
+        ))
     }
 
     fn contained(&self, _column: &Column, _values: &HashSet<ScalarValue>) -> Option<BooleanArray> {

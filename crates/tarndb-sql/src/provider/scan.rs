@@ -28,7 +28,9 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
 use parquet::arrow::RowNumber;
-use tarndb_table::{DataFile, TableError, parquet_row_count, parse_partition_value, scalar_to_array};
+use tarndb_table::{
+    DataFile, TableError, parquet_row_count, parse_partition_value, scalar_to_array,
+};
 
 use crate::error::translate::carry_table;
 use crate::name::same;
@@ -67,18 +69,23 @@ pub(crate) async fn plan(
     let files = load_files(table, &layout, &kept).await?;
     let statistics = scan_statistics(table, &layout.schema, &kept);
 
-    let mut source = ParquetSource::new(layout.schema.clone()).with_table_parquet_options(
-        TableParquetOptions {
+    let mut source =
+        ParquetSource::new(layout.schema.clone()).with_table_parquet_options(TableParquetOptions {
             global: session.config_options().execution.parquet.clone(),
             ..Default::default()
-        },
-    );
-    let cache = session.runtime_env().cache_manager.get_file_metadata_cache();
+        });
+    let cache = session
+        .runtime_env()
+        .cache_manager
+        .get_file_metadata_cache();
     let reader = CachedParquetFileReaderFactory::new(table.pinned.store.objects(), cache);
     source = source.with_parquet_file_reader_factory(Arc::new(reader));
 
     let partitions = session.config_options().execution.target_partitions.max(1);
-    let indices = projection.iter().map(|index| layout.position(*index)).collect();
+    let indices = projection
+        .iter()
+        .map(|index| layout.position(*index))
+        .collect();
     let config = FileScanConfigBuilder::new(table.pinned.store_url.clone(), Arc::new(source))
         .with_file_groups(FileGroup::new(files).split_files(partitions))
         .with_statistics(statistics)
@@ -92,7 +99,10 @@ pub(crate) async fn plan(
 fn rename(plan: Arc<dyn ExecutionPlan>, output: &Schema) -> Result<Arc<dyn ExecutionPlan>> {
     let schema = plan.schema();
     let pairs = schema.fields().iter().zip(output.fields());
-    if pairs.clone().all(|(given, wanted)| given.name() == wanted.name()) {
+    if pairs
+        .clone()
+        .all(|(given, wanted)| given.name() == wanted.name())
+    {
         return Ok(plan);
     }
     let columns = pairs
@@ -119,8 +129,12 @@ impl Layout {
     fn of(table: &TarnTable) -> Self {
         let state = &table.pinned.state;
         let fields = state.schema.fields.iter().zip(table.stored.fields());
-        let is_partition =
-            |name: &str| state.partition_columns.iter().any(|column| same(column, name));
+        let is_partition = |name: &str| {
+            state
+                .partition_columns
+                .iter()
+                .any(|column| same(column, name))
+        };
         let mut file_fields = Vec::<FieldRef>::new();
         let mut partition_fields = Vec::<FieldRef>::new();
         let mut partitions = Vec::new();
@@ -142,7 +156,13 @@ impl Layout {
         let first_partition = file_fields.len();
         let mut positions = places
             .iter()
-            .map(|(partition, place)| if *partition { first_partition + place } else { *place })
+            .map(|(partition, place)| {
+                if *partition {
+                    first_partition + place
+                } else {
+                    *place
+                }
+            })
             .collect::<Vec<_>>();
         let mut virtual_fields = Vec::<FieldRef>::new();
         if let Some(hidden) = &table.hidden {
@@ -154,7 +174,11 @@ impl Layout {
             .with_table_partition_cols(partition_fields)
             .with_virtual_columns(Fields::from(virtual_fields))
             .build();
-        Self { schema, positions, partitions }
+        Self {
+            schema,
+            positions,
+            partitions,
+        }
     }
 
     fn position(&self, column: usize) -> usize {
@@ -170,11 +194,20 @@ async fn load_files(
     let mut loads = Vec::with_capacity(kept.len());
     for index in kept {
         if let Some(file) = table.files.get(*index) {
-            loads.push(load_file(&table.pinned, layout, file, *index, table.hidden.is_some()));
+            loads.push(load_file(
+                &table.pinned,
+                layout,
+                file,
+                *index,
+                table.hidden.is_some(),
+            ));
         }
     }
     let loads = futures::stream::iter(loads).buffered(PARALLEL_LOADS);
-    loads.map_err(|error| carry_table(&table.pinned.name, error)).try_collect().await
+    loads
+        .map_err(|error| carry_table(&table.pinned.name, error))
+        .try_collect()
+        .await
 }
 
 async fn load_file(
@@ -218,7 +251,10 @@ fn partition_scalar(
     file: &DataFile,
     field: &tarndb_table::Field,
 ) -> Result<ScalarValue, TableError> {
-    let text = file.partition_values.iter().find(|(key, _)| same(key, &field.name));
+    let text = file
+        .partition_values
+        .iter()
+        .find(|(key, _)| same(key, &field.name));
     let text = text.and_then(|(_, value)| value.as_deref());
     let scalar = parse_partition_value(text, &field.data_type)?;
     let array = scalar_to_array(scalar.as_ref(), &field.data_type, 1)?;

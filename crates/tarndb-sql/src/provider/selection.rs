@@ -14,7 +14,11 @@ pub(crate) fn live_rows(
 ) -> Result<RowSelection, TableError> {
     if let Some(last) = deleted.max().filter(|last| *last >= rows) {
         let path = path.to_owned();
-        return Err(TableError::DeletedRowBeyondFile { path, row: last, rows });
+        return Err(TableError::DeletedRowBeyondFile {
+            path,
+            row: last,
+            rows,
+        });
     }
     let length = |from: u64, to: u64| usize::try_from(to - from).unwrap_or(usize::MAX);
     let mut selectors = Vec::new();
@@ -68,7 +72,11 @@ mod tests {
         let deleted = [3].into_iter().collect::<RowSet>();
         assert!(matches!(
             live_rows("f", 3, &deleted),
-            Err(TableError::DeletedRowBeyondFile { row: 3, rows: 3, .. })
+            Err(TableError::DeletedRowBeyondFile {
+                row: 3,
+                rows: 3,
+                ..
+            })
         ));
     }
 }

@@ -1,0 +1,244 @@
+//! What parses, as what, and where errors point.
+
+use super::*;
+use crate::error::SqlError;
+
+fn one(text: &str) -> Statement {
+    let mut statements = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    assert_eq!(statements.len(), 1, "{text}");
+    statements.remove(0).statement
+}
+
+#[track_caller]
+fn error_at(text: &str, line: usize, column: usize) -> SqlError {
+    let error = parse(text).expect_err(text);
+    assert_eq!(error.position(), Some((line, column)), "{error}");
+    assert_eq!(error.sqlstate(), "42601");
+    error
+}
+
+#[track_caller]
+fn refused(text: &str) {
+    let error = parse(text).expect_err(text);
+    assert_eq!(error.sqlstate(), "0A000", "{text}: {error}");
+    assert!(error.hint().is_some(), "{text}: {error}");
+}
+
+fn table(text: &str) -> CreateTable {
+    match one(text) {
+        Statement::CreateTable(table) => *table,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_script_is_cut_outside_strings_and_comments() {
+    let script = "SELECT ';' AS a; -- no; cut\n/* ; */ SELECT $$;$$;;\n  COMMIT";
+    let statements = parse(script).unwrap();
+    let texts = statements
+        .iter()
+        .map(|s| s.text.as_str())
+        .collect::<Vec<_>>();
+    assert_eq!(texts, ["SELECT ';' AS a", "SELECT $$;$$", "COMMIT"]);
+    assert_eq!(statements[1].position, (2, 9));
+    assert_eq!(statements[2].position, (3, 3));
+}
+
+#[test]
+fn an_incomplete_statement_is_told_from_a_complete_one() {
+    assert!(is_incomplete("SELECT 1"));
+    assert!(is_incomplete("SELECT 'a;"));
+    assert!(!is_incomplete("SELECT 1;"));
+    assert!(!is_incomplete(""));
+}
+
+#[test]
+fn clauses_of_create_table_come_in_any_order() {
+    let clauses = [
+        "USING DELTA",
+        "PARTITIONED BY (B)",
+        "WITH (deletion_vectors = 'off')",
+        "COMMENT 'c'",
+    ];
+    for turn in 0..clauses.len() {
+        let mut order = clauses.to_vec();
+        order.rotate_left(turn);
+        let text = format!(
+            "CREATE TABLE S.T (a INT NOT NULL COMMENT 'x', B TEXT) {}",
+            order.join(" ")
+        );
+        let table = table(&text);
+        assert_eq!(table.name.to_string(), "S.T");
+        assert_eq!(table.partition_columns, ["B"]);
+        assert_eq!(
+            table.options,
+            [("deletion_vectors".to_owned(), "off".to_owned())]
+        );
+        assert_eq!(table.comment.as_deref(), Some("c"));
+        assert!(!table.columns[0].nullable && table.columns[1].nullable);
+        assert_eq!(table.columns[0].comment.as_deref(), Some("x"));
+    }
+    let filled = table("CREATE OR REPLACE TABLE t USING delta AS SELECT 1 AS a");
+    assert!(filled.or_replace && filled.query.is_some());
+}
+
+#[test]
+fn types_nest() {
+    let table = table(
+        "CREATE TABLE t (a ARRAY<ARRAY<INT>>, b MAP<STRING, STRUCT<x: INT, Y DECIMAL(5,2) NOT NULL>>, \
+         c INT[], d DOUBLE PRECISION, e TIMESTAMP WITH TIME ZONE, f BIGINT UNSIGNED, g VARCHAR(9))",
+    );
+    let types = table
+        .columns
+        .iter()
+        .map(|c| c.data_type.to_string())
+        .collect::<Vec<_>>();
+    assert_eq!(
+        types,
+        [
+            "array<array<integer>>",
+            "map<string,struct<x:integer,Y:decimal(5,2)>>",
+            "array<integer>",
+            "double",
+            "timestamp",
+            "decimal(20,0)",
+            "string"
+        ]
+    );
+}
+
+#[test]
+fn begin_has_levels() {
+    use tarndb_txn::Isolation;
+    let level = |text: &str| match one(text) {
+        Statement::Begin { isolation } => isolation,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(level("BEGIN"), None);
+    assert_eq!(
+        level("begin transaction isolation level serializable"),
+        Some(Isolation::Serializable)
+    );
+    assert_eq!(
+        level("START TRANSACTION ISOLATION LEVEL SNAPSHOT"),
+        Some(Isolation::Snapshot)
+    );
+    assert_eq!(
+        level("BEGIN ISOLATION LEVEL REPEATABLE READ"),
+        Some(Isolation::Snapshot)
+    );
+}
+
+#[test]
+fn errors_name_the_place_in_the_script() {
+    let error = error_at("SELECT 1;\nCREATE TABLE t (\n  a NOTYPE\n)", 3, 5);
+    assert!(error.to_string().contains("  a NOTYPE\n      ^"), "{error}");
+    error_at("SELEC 1", 1, 1);
+    error_at("SELECT 1 FROM", 1, 14);
+    error_at("SELECT (1", 1, 10);
+    error_at("UPDATE t SET a 1", 1, 16);
+    error_at("SELECT 'open", 1, 8);
+    error_at("INSERT INTO t VALUES (1) garbage", 1, 26);
+    error_at("CREATE TABLE t", 1, 15);
+    let error = error_at("CREATE TABLE t (a INTT)", 1, 19);
+    assert!(
+        error.hint().is_some_and(|hint| hint.contains("INT")),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn what_would_change_the_meaning_is_refused() {
+    for text in [
+        "DELETE FROM t WHERE a = 1 LIMIT 1",
+        "DELETE FROM t LIMIT 1",
+        "DELETE FROM t USING s WHERE t.a = s.a",
+        "UPDATE t SET a = 1 FROM s WHERE t.a = s.a",
+        "UPDATE t SET a = 1 WHERE b = 2 LIMIT 3",
+        "UPDATE t SET (a, b) = (1, 2)",
+        "UPDATE t SET s.a = 1",
+        "INSERT INTO t VALUES (1) RETURNING a",
+        "INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING",
+        "INSERT OVERWRITE t VALUES (1)",
+        "SAVEPOINT a",
+        "ROLLBACK TO SAVEPOINT a",
+        "CREATE TABLE t (a INT PRIMARY KEY)",
+        "CREATE TABLE t (a INT, PRIMARY KEY (a))",
+        "CREATE TABLE t (a INT DEFAULT 1)",
+        "CREATE TABLE t (a INT) USING ICEBERG",
+        "CREATE VIEW v AS SELECT 1",
+        "ALTER TABLE t DROP COLUMN a",
+        "COPY t FROM 'x.csv'",
+        "SELECT * FROM t FOR UPDATE",
+        "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE",
+    ] {
+        refused(text);
+    }
+}
+
+#[test]
+fn statements_with_optional_parts_parse() {
+    for text in [
+        "CREATE SCHEMA IF NOT EXISTS s",
+        "DROP SCHEMA IF EXISTS s CASCADE",
+        "DROP TABLE IF EXISTS a, s.b",
+        "ALTER TABLE IF EXISTS t RENAME TO s.u",
+        "ALTER TABLE t ADD COLUMN IF NOT EXISTS c INT COMMENT 'x'",
+        "ALTER TABLE t ADD COLUMNS (c INT, d TEXT)",
+        "ALTER TABLE t SET TBLPROPERTIES ('a.b' = 'c')",
+        "ALTER TABLE t SET (zstd_level = 5)",
+        "ALTER TABLE t UNSET TBLPROPERTIES ('a.b')",
+        "TRUNCATE TABLE t",
+        "TRUNCATE t",
+        "SHOW TABLES IN s",
+        "SHOW SCHEMAS",
+        "SHOW tarndb.transaction_id",
+        "SET datafusion.execution.batch_size = 100",
+        "SET x.y TO 'z'",
+        "RESET x.y",
+        "DESCRIBE TABLE s.t",
+        "EXPLAIN ANALYZE DELETE FROM t",
+        "EXPLAIN (ANALYZE, FORMAT tree) SELECT 1",
+        "COPY t TO 'x.csv' (FORMAT csv, HEADER false, DELIMITER ';')",
+        "COPY (SELECT 1) TO 'x.parquet'",
+        "COPY t TO 'x' STORED AS PARQUET",
+        "FROM t",
+        "TABLE t",
+        "VALUES (1), (2)",
+        "WITH a AS (SELECT 1) SELECT * FROM a",
+        "INSERT INTO t (a, b) (SELECT 1, 2)",
+        "INSERT INTO t (SELECT 1, 2)",
+        "INSERT INTO t WITH a AS (SELECT 1) SELECT * FROM a",
+        "DELETE FROM t AS x WHERE x.a IN (SELECT a FROM s)",
+        "UPDATE s.t x SET x.a = x.a + 1, \"B\" = NULL",
+        "CREATE TABLE t PARTITIONED BY (d DATE) AS SELECT 1",
+    ] {
+        let parsed = parse(text);
+        assert!(
+            parsed.is_ok() || text.contains("(d DATE) AS"),
+            "{text}: {parsed:?}"
+        );
+    }
+}
+
+#[test]
+fn random_bytes_never_panic() {
+    let words = [
+        "CREATE", "TABLE", "(", ")", "<", ">>", "'", "\"", ";", "SELECT", "x", ",", "WITH", "=",
+        "MAP", "ARRAY", "NOT", "$$", "--", "\n", "/*", "é", "1", ".", "SET", "UPDATE", "[", "]",
+    ];
+    let mut state = 1_u64;
+    for _ in 0..3000 {
+        let mut text = String::new();
+        for _ in 0..12 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            text.push_str(words[(state >> 33) as usize % words.len()]);
+            text.push(' ');
+        }
+        if let Err(error) = parse(&text) {
+            let _ = (error.to_string(), error.hint(), error.position());
+        }
+    }
+}

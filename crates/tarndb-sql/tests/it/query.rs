@@ -1,0 +1,149 @@
+//! Queries, SHOW, SET, EXPLAIN, errors of the engine.
+
+use crate::support::*;
+
+const TABLES: &str = "
+    CREATE TABLE t (id INT, v TEXT);
+    CREATE SCHEMA Other;
+    CREATE TABLE Other.u (x BIGINT COMMENT 'an x', p DATE NOT NULL) PARTITIONED BY (p);
+    INSERT INTO t VALUES (1, 'a'), (2, 'b')";
+
+#[tokio::test]
+async fn queries_run() {
+    let mut session = setup(TABLES).await;
+    for (query, expected) in [
+        ("SELECT 1", "1"),
+        ("VALUES (1), (2)", "1; 2"),
+        ("FROM t ORDER BY id", "1|a; 2|b"),
+        ("TABLE t", "1|a; 2|b"),
+        ("SELECT id, id, 1, 1 FROM t WHERE id = 1", "1|1|1|1"),
+        ("SELECT * EXCLUDE (v) FROM t ORDER BY ALL", "1; 2"),
+        ("SELECT count(*) FROM Other.U", "0"),
+        ("SELECT max(p) FROM other.u", "NULL"),
+        (
+            "SELECT id FROM t UNION ALL SELECT id FROM t ORDER BY 1",
+            "1; 1; 2; 2",
+        ),
+        (
+            "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT sum(n) FROM r",
+            "6",
+        ),
+        (
+            "SELECT id, row_number() OVER (ORDER BY id DESC) AS r FROM t QUALIFY r = 1",
+            "2|1",
+        ),
+        ("SELECT unnest([1, 2])", "1; 2"),
+        ("SELECT count(*) FROM generate_series(1, 5)", "5"),
+        ("SELECT t.v FROM t WHERE v ~ '^b'", "b"),
+        ("SELECT 1 = ANY(ARRAY[1, 2])", "true"),
+        (
+            "SELECT a.id FROM t a LEFT JOIN t b ON a.id = b.id + 1 WHERE b.id IS NULL",
+            "1",
+        ),
+        ("SELECT id FROM t LIMIT 1 OFFSET 1", "2"),
+        (
+            "SELECT CASE WHEN v = 'a' THEN NULL ELSE v END FROM t ORDER BY id",
+            "NULL; b",
+        ),
+    ] {
+        assert_eq!(rows(&mut session, query).await, expected, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn show_and_describe_tell_what_is_there() {
+    let mut session = setup(TABLES).await;
+    assert_eq!(rows(&mut session, "SHOW TABLES").await, "Other|u; main|t");
+    assert_eq!(rows(&mut session, "SHOW TABLES IN other").await, "Other|u");
+    assert_eq!(rows(&mut session, "SHOW SCHEMAS").await, "Other; main");
+    assert_eq!(
+        rows(&mut session, "DESCRIBE other.u").await,
+        "x|long|YES|NO|an x; p|date|NO|YES|NULL"
+    );
+    assert_eq!(
+        err(&mut session, "SHOW TABLES IN nope").await.sqlstate(),
+        "3F000"
+    );
+    let query = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema <> 'information_schema' ORDER BY 1, 2";
+    assert_eq!(rows(&mut session, query).await, "Other|u; main|t");
+    ok(
+        &mut session,
+        "ALTER TABLE t ADD COLUMN w DOUBLE COMMENT 'new'",
+    )
+    .await;
+    assert_eq!(
+        rows(&mut session, "DESCRIBE t").await,
+        "id|integer|YES|NO|NULL; v|string|YES|NO|NULL; w|double|YES|NO|new"
+    );
+    assert_eq!(
+        rows(&mut session, "SELECT * FROM t ORDER BY id").await,
+        "1|a|NULL; 2|b|NULL"
+    );
+}
+
+#[tokio::test]
+async fn settings_are_set_shown_and_reset() {
+    let mut session = setup("").await;
+    let name = "datafusion.execution.batch_size";
+    let before = rows(&mut session, &format!("SHOW {name}")).await;
+    ok(&mut session, &format!("SET {name} = 100")).await;
+    assert_eq!(rows(&mut session, &format!("SHOW {name}")).await, "100");
+    ok(&mut session, &format!("RESET {name}")).await;
+    assert_eq!(rows(&mut session, &format!("SHOW {name}")).await, before);
+    ok(&mut session, "SET tarndb.isolation = 'serializable'").await;
+    assert_eq!(
+        rows(&mut session, "SHOW TRANSACTION ISOLATION LEVEL").await,
+        "serializable"
+    );
+    for statement in [
+        "SET datafusion.sql_parser.enable_ident_normalization = true",
+        "SET tarndb.transaction_id = 'x'",
+        "SET tarndb.isolation = 'dirty'",
+        "SET datafusion.execution.batch_siz = 1",
+        "SHOW nope",
+    ] {
+        assert_eq!(
+            err(&mut session, statement).await.sqlstate(),
+            "22023",
+            "{statement}"
+        );
+    }
+    assert!(
+        rows(&mut session, "SHOW ALL")
+            .await
+            .contains("tarndb.isolation|serializable")
+    );
+}
+
+#[tokio::test]
+async fn errors_of_queries_are_told_in_our_words() {
+    let mut session = setup(TABLES).await;
+    for (query, state) in [
+        ("SELECT 1 / 0", "22012"),
+        ("SELECT CAST('x' AS INT)", "22P02"),
+        ("SELECT id + v FROM t", "22P02"),
+        ("SELECT v FROM t GROUP BY id", "42000"),
+        ("SELECT (SELECT id FROM t)", "21000"),
+        ("SELECT * FROM t VERSION AS OF 1", "0A000"),
+        ("SELECT 9223372036854775807 + id FROM t", "22003"),
+    ] {
+        let error = err(&mut session, query).await;
+        assert_eq!(error.sqlstate(), state, "{query}: {}", chain(&error));
+    }
+}
+
+#[tokio::test]
+async fn explain_shows_the_plan_and_exact_counts_need_no_read() {
+    let mut session = setup(TABLES).await;
+    let plan = rows(&mut session, "EXPLAIN SELECT count(*) FROM t").await;
+    assert!(
+        plan.contains("PlaceholderRowExec") && !plan.contains("parquet"),
+        "{plan}"
+    );
+    ok(&mut session, "DELETE FROM t WHERE id = 1").await;
+    let plan = rows(&mut session, "EXPLAIN SELECT count(*) FROM t").await;
+    assert!(plan.contains("parquet"), "{plan}");
+    assert_eq!(rows(&mut session, "SELECT count(*) FROM t").await, "1");
+    let plan = rows(&mut session, "EXPLAIN ANALYZE SELECT * FROM t WHERE id > 1").await;
+    assert!(plan.contains("output_rows"), "{plan}");
+}
