@@ -12,6 +12,7 @@ mod concurrency;
 mod conflicts;
 mod ddl;
 mod faults;
+mod handles;
 mod publishing;
 mod requests;
 mod snapshots;
