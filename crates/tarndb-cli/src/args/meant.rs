@@ -1,0 +1,301 @@
+//! What is meant: typed arguments checked and given their types.
+//!
+//! Invariant: a value of `Meant` needs no further checking; every mistake in the arguments
+//! is found here, before the database is opened.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Parser;
+use tarndb::Uuid;
+
+use super::typed::{Command, Global, ImportArgs, Typed, TypedFormat};
+use crate::failure::Failure;
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Table,
+    Csv,
+    Ndjson,
+}
+
+/// What is logged to stderr.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LogChoice {
+    /// Only the steps of commits, one `step <name>` a line.
+    Steps,
+    /// A filter in the syntax of `tracing-subscriber`.
+    Filter(String),
+}
+
+/// The whole command line.
+#[derive(Clone, Debug)]
+pub(crate) struct Meant {
+    /// The database's URL; `None` where the command needs none.
+    pub(crate) db: Option<String>,
+    pub(crate) storage_options: BTreeMap<String, String>,
+    pub(crate) format: Format,
+    pub(crate) memory_limit_bytes: Option<usize>,
+    pub(crate) print_requests: bool,
+    pub(crate) log: LogChoice,
+    pub(crate) txn_id: Option<Uuid>,
+    pub(crate) action: Action,
+}
+
+/// The command.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    Init,
+    Sql(SqlSource),
+    Shell,
+    Import(ImportPlan),
+    Log { limit: usize },
+    Status,
+    Publish,
+    Checkpoint,
+    Txn { reference: String },
+    Check { deep: bool },
+    Demo { keep: Option<PathBuf> },
+}
+
+/// Where SQL text comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SqlSource {
+    Text(String),
+    File(PathBuf),
+    Stdin,
+}
+
+/// Files to load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ImportPlan {
+    pub(crate) tables: Vec<TableFiles>,
+    pub(crate) create: bool,
+    pub(crate) schema: Option<String>,
+    pub(crate) shape: ImportShape,
+}
+
+/// The files of one table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableFiles {
+    pub(crate) table: String,
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// How CSV files are to be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ImportShape {
+    pub(crate) null: Option<String>,
+    pub(crate) delimiter: u8,
+    pub(crate) header: bool,
+}
+
+/// Reads the process's arguments; prints help or a usage error and exits where clap does.
+pub(crate) fn parse() -> Result<Meant, Failure> {
+    meant(Typed::parse())
+}
+
+#[cfg(test)]
+pub(super) fn parse_from(arguments: &[&str]) -> Result<Meant, Failure> {
+    let typed = Typed::try_parse_from(arguments).map_err(|e| Failure::usage(e.to_string(), ""))?;
+    meant(typed)
+}
+
+fn meant(typed: Typed) -> Result<Meant, Failure> {
+    let Global {
+        db,
+        storage_option,
+        format,
+        memory_limit,
+        requests,
+        log,
+        txn_id,
+    } = typed.global;
+    let action = action(typed.command)?;
+    if db.is_none() && !matches!(action, Action::Demo { .. }) {
+        return Err(Failure::usage(
+            "no database was named",
+            "give --db URL, or set TARNDB_DB (a folder, s3://bucket/prefix, gs://, az://)",
+        ));
+    }
+    Ok(Meant {
+        db,
+        storage_options: storage_options(&storage_option)?,
+        format: match format {
+            TypedFormat::Table => Format::Table,
+            TypedFormat::Csv => Format::Csv,
+            TypedFormat::Ndjson => Format::Ndjson,
+        },
+        memory_limit_bytes: memory_limit.as_deref().map(size_bytes).transpose()?,
+        print_requests: requests,
+        log: log_choice(log),
+        txn_id: txn_id.as_deref().map(transaction_id).transpose()?,
+        action,
+    })
+}
+
+fn action(command: Command) -> Result<Action, Failure> {
+    Ok(match command {
+        Command::Init => Action::Init,
+        Command::Sql { statements, file } => Action::Sql(sql_source(statements, file)?),
+        Command::Shell => Action::Shell,
+        Command::Import(arguments) => Action::Import(import_plan(arguments)?),
+        Command::Log { limit } => Action::Log { limit },
+        Command::Status => Action::Status,
+        Command::Publish => Action::Publish,
+        Command::Checkpoint => Action::Checkpoint,
+        Command::Txn { id } => Action::Txn { reference: id },
+        Command::Check { deep } => Action::Check { deep },
+        Command::Demo { keep } => Action::Demo { keep },
+    })
+}
+
+fn sql_source(statements: Option<String>, file: Option<PathBuf>) -> Result<SqlSource, Failure> {
+    match (statements, file) {
+        (Some(text), None) if text == "-" => Ok(SqlSource::Stdin),
+        (Some(text), None) => Ok(SqlSource::Text(text)),
+        (None, Some(file)) if file.as_os_str() == "-" => Ok(SqlSource::Stdin),
+        (None, Some(file)) => Ok(SqlSource::File(file)),
+        _ => Err(Failure::usage(
+            "no statements were given",
+            "give them as an argument, with -f FILE, or \"-\" for standard input",
+        )),
+    }
+}
+
+fn import_plan(arguments: ImportArgs) -> Result<ImportPlan, Failure> {
+    let mut tables: Vec<TableFiles> = Vec::new();
+    let mut bare: Vec<String> = Vec::new();
+    for text in arguments.table {
+        let Some((table, file)) = text.split_once('=') else {
+            bare.push(text);
+            continue;
+        };
+        let file = PathBuf::from(file);
+        match tables.iter_mut().find(|t| t.table == table) {
+            Some(known) => known.files.push(file),
+            None => tables.push(TableFiles {
+                table: table.to_owned(),
+                files: vec![file],
+            }),
+        }
+    }
+    match bare.as_slice() {
+        [] if arguments.files.is_empty() => {}
+        [] => {
+            return Err(Failure::usage(
+                "files were given without a table",
+                "write --table TABLE FILE.., or --table TABLE=FILE for each table",
+            ));
+        }
+        [table] if !arguments.files.is_empty() => {
+            let files = arguments.files;
+            match tables.iter_mut().find(|t| t.table == *table) {
+                Some(known) => known.files.extend(files),
+                None => tables.push(TableFiles {
+                    table: table.clone(),
+                    files,
+                }),
+            }
+        }
+        [table] => {
+            return Err(Failure::usage(
+                format!("no file was given for the table {table}"),
+                "write import FILE.. --table TABLE",
+            ));
+        }
+        _ => {
+            return Err(Failure::usage(
+                "several tables were given without files of their own",
+                "write --table TABLE=FILE for each of them",
+            ));
+        }
+    }
+    Ok(ImportPlan {
+        tables,
+        create: arguments.create,
+        schema: arguments.schema,
+        shape: ImportShape {
+            null: arguments.null,
+            delimiter: delimiter(&arguments.delimiter)?,
+            header: !arguments.no_header,
+        },
+    })
+}
+
+fn delimiter(text: &str) -> Result<u8, Failure> {
+    match text.as_bytes() {
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
+        b"\\t" | b"tab" => Ok(b'\t'),
+        _ => Err(Failure::usage(
+            format!("not a delimiter: {text:?}"),
+            "give one ASCII character, or \\t",
+        )),
+    }
+}
+
+fn storage_options(typed: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let mut options = BTreeMap::new();
+    for text in typed {
+        let Some((key, value)) = text.split_once('=') else {
+            return Err(Failure::usage(
+                format!("not a store option: {text:?}"),
+                "write --storage-option KEY=VALUE",
+            ));
+        };
+        options.insert(key.to_owned(), value.to_owned());
+    }
+    Ok(options)
+}
+
+/// Bytes of a size such as `64MB` (decimal) or `64MiB` (binary).
+fn size_bytes(text: &str) -> Result<usize, Failure> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let unit = text
+        .strip_prefix(digits)
+        .unwrap_or("")
+        .trim()
+        .to_ascii_lowercase();
+    let factor: Option<u64> = match unit.as_str() {
+        "" | "b" => Some(1),
+        "k" | "kb" => Some(1_000),
+        "m" | "mb" => Some(1_000_000),
+        "g" | "gb" => Some(1_000_000_000),
+        "kib" => Some(1 << 10),
+        "mib" => Some(1 << 20),
+        "gib" => Some(1 << 30),
+        _ => None,
+    };
+    digits
+        .parse::<u64>()
+        .ok()
+        .zip(factor)
+        .and_then(|(number, factor)| number.checked_mul(factor))
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| {
+            Failure::usage(
+                format!("not a size: {text:?}"),
+                "write it as 512MB, 2GB or 256MiB",
+            )
+        })
+}
+
+fn log_choice(text: String) -> LogChoice {
+    match text.as_str() {
+        "step" => LogChoice::Steps,
+        // A plain level is for our own crates; the libraries below stay at warnings.
+        "info" | "debug" | "trace" => LogChoice::Filter(format!("warn,tarndb={text}")),
+        _ => LogChoice::Filter(text),
+    }
+}
+
+fn transaction_id(text: &str) -> Result<Uuid, Failure> {
+    Uuid::parse_str(text).map_err(|_| {
+        Failure::usage(
+            format!("not a transaction id: {text:?}"),
+            "give a UUID, such as 0198c0de-0000-7000-8000-000000000001",
+        )
+    })
+}

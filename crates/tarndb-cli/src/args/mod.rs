@@ -1,0 +1,13 @@
+//! Command line arguments: what was typed, turned once into what is meant.
+//!
+//! Invariant: nothing outside this module looks at typed arguments.
+
+mod meant;
+mod typed;
+
+pub(crate) use meant::{
+    Action, Format, ImportPlan, ImportShape, LogChoice, Meant, SqlSource, TableFiles, parse,
+};
+
+#[cfg(test)]
+mod tests;

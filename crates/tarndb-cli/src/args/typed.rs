@@ -1,0 +1,130 @@
+//! What was typed: the grammar of the command line.
+//!
+//! Invariant: holds text and numbers only; `meant` gives them their meaning.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A serverless ACID database on object storage.
+#[derive(Parser, Debug)]
+#[command(name = "tarndb", version, max_term_width = 100)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 check found something, 2 wrong usage, \
+                        3 and above by kind of error (docs/guide/cli.md)."
+)]
+pub(super) struct Typed {
+    #[command(flatten)]
+    pub(super) global: Global,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Global options")]
+pub(super) struct Global {
+    /// The database: a folder, s3://, gs://, az://, abfss://, file:// or memory://
+    #[arg(long, value_name = "URL", env = "TARNDB_DB", global = true)]
+    pub(super) db: Option<String>,
+    /// A store option, such as aws_region=eu-west-1 or durability=none (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", global = true)]
+    pub(super) storage_option: Vec<String>,
+    /// How results are written
+    #[arg(long, value_enum, default_value_t = TypedFormat::Table, global = true)]
+    pub(super) format: TypedFormat,
+    /// Memory that queries and imports may use, such as 512MB or 2GiB
+    #[arg(long, value_name = "SIZE", global = true)]
+    pub(super) memory_limit: Option<String>,
+    /// Print the store requests that were made, on stderr at the end
+    #[arg(long, global = true)]
+    pub(super) requests: bool,
+    /// off, error, warn, info, debug, trace, step (the steps of commits), or a filter
+    #[arg(long, value_name = "LEVEL", default_value = "warn", global = true)]
+    pub(super) log: String,
+    /// The id (a UUID) of the first writing transaction
+    #[arg(long, value_name = "UUID", global = true)]
+    pub(super) txn_id: Option<String>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(super) enum TypedFormat {
+    /// Aligned columns, for reading
+    Table,
+    /// Comma-separated values with a header; NULL is empty, an empty text is ""
+    Csv,
+    /// One JSON object a line
+    Ndjson,
+}
+
+#[derive(Subcommand, Debug)]
+pub(super) enum Command {
+    /// Create a database at --db
+    Init,
+    /// Run SQL statements in one session; stops at the first error
+    Sql {
+        /// The statements, separated by ';' ("-" reads standard input)
+        statements: Option<String>,
+        /// Read the statements from a file
+        #[arg(short, long, value_name = "FILE", conflicts_with = "statements")]
+        file: Option<PathBuf>,
+    },
+    /// Type SQL at a prompt
+    Shell,
+    /// Load CSV (also .gz), NDJSON and Parquet files into tables, in one transaction
+    Import(ImportArgs),
+    /// List transactions, newest first
+    Log {
+        /// How many at most
+        #[arg(long, default_value_t = 20, value_name = "N")]
+        limit: usize,
+    },
+    /// Show versions, tables, files, bytes and what is not published yet
+    Status,
+    /// Publish every committed table version that is not published yet
+    Publish,
+    /// Write the checkpoints that are due: of the catalog and of tables
+    Checkpoint,
+    /// Look up the outcome of a transaction
+    Txn {
+        /// What the transaction was told to be: <base version>-<uuid>
+        id: String,
+    },
+    /// Verify the database: records, checkpoints, published files, data files
+    Check {
+        /// Also read the data: rows, deletion vectors, statistics
+        #[arg(long)]
+        deep: bool,
+    },
+    /// Show the database at work on real data
+    Demo {
+        /// Keep the demo's database in this folder (which must be empty)
+        #[arg(long, value_name = "DIR")]
+        keep: Option<PathBuf>,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(super) struct ImportArgs {
+    /// Files for the one table named by --table
+    #[arg(value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+    /// The table; or TABLE=FILE, repeatable, for several tables in one commit
+    #[arg(long, value_name = "TABLE[=FILE]", required = true)]
+    pub(super) table: Vec<String>,
+    /// Create the tables, with columns found from the files
+    #[arg(long)]
+    pub(super) create: bool,
+    /// The database schema of tables that are named without one
+    #[arg(long, value_name = "SCHEMA")]
+    pub(super) schema: Option<String>,
+    /// CSV: a text that means NULL, beside the empty field
+    #[arg(long, value_name = "TEXT")]
+    pub(super) null: Option<String>,
+    /// CSV: the character between fields
+    #[arg(long, value_name = "CHAR", default_value = ",")]
+    pub(super) delimiter: String,
+    /// CSV: the first line is data, not names
+    #[arg(long)]
+    pub(super) no_header: bool,
+}

@@ -1,0 +1,238 @@
+//! What each command does.
+
+use expect_test::expect;
+
+use crate::harness::Fixture;
+
+/// A transcript with ids, times and sizes replaced, columns squeezed.
+fn transcript(fixture: &Fixture, commands: &[&[&str]]) -> String {
+    let mut text = String::new();
+    for arguments in commands {
+        let run = fixture.run(arguments);
+        text.push_str(&format!(
+            "$ tarndb {}\n",
+            fixture.tidy(&arguments.join(" "))
+        ));
+        text.push_str(&fixture.tidy(&run.stdout));
+        text.push_str(&fixture.tidy(&run.stderr));
+        if run.code != 0 {
+            text.push_str(&format!("[exit code {}]\n", run.code));
+        }
+    }
+    text.lines()
+        .map(|line| format!("{}\n", squeeze(line)))
+        .collect()
+}
+
+/// Replaces what differs between runs: ids, times, sizes, durations.
+fn squeeze(line: &str) -> String {
+    let words = line.split_whitespace().map(|word| {
+        let dashes = word.matches('-').count();
+        if word.len() >= 36 && dashes >= 4 && !word.contains('/') && word.contains("-7") {
+            "ID".to_owned()
+        } else if word.len() == 10 && dashes == 2 && word.starts_with("20") {
+            "DATE".to_owned()
+        } else if word.matches(':').count() == 3 && word.contains('+') {
+            "TIME".to_owned()
+        } else if !word.is_empty() && word.chars().all(|c| c == '-' || c == '+') {
+            "-".to_owned()
+        } else {
+            word.to_owned()
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_session_from_init_to_check_reads_as_expected() {
+    let fixture = Fixture::empty();
+    let people = fixture.file("people.csv", "id,name,born\n1,Ada,1815-12-10\n2,Alan,NA\n");
+    let commands: &[&[&str]] = &[
+        &["init"],
+        &["sql", "CREATE TABLE t (a BIGINT NOT NULL, b TEXT)"],
+        &["sql", "INSERT INTO t VALUES (1, 'one'), (2, NULL)"],
+        &["sql", "SELECT * FROM t ORDER BY a"],
+        &[
+            "import", &people, "--table", "people", "--create", "--null", "NA",
+        ],
+        &["sql", "SELECT * FROM people ORDER BY id"],
+        &["log"],
+        &["publish"],
+        &["check"],
+        &["check", "--deep"],
+    ];
+    expect![[r#""#]].assert_eq(&transcript(&fixture, commands));
+}
+
+#[test]
+fn import_of_two_tables_is_one_commit() {
+    let fixture = Fixture::new();
+    let a = fixture.file("a.csv", "x\n1\n2\n");
+    let b = fixture.file("b.ndjson", "{\"y\": \"p\"}\n");
+    let before = log_length(&fixture);
+    let (a, b) = (format!("a={a}"), format!("b={b}"));
+    fixture
+        .run(&["import", "--create", "--table", &a, "--table", &b])
+        .ok();
+    assert_eq!(log_length(&fixture), before + 1);
+    assert_eq!(fixture.value("SELECT count(*) FROM a"), "2");
+    assert_eq!(fixture.value("SELECT y FROM b"), "p");
+}
+
+#[test]
+fn import_that_fails_in_the_last_file_leaves_nothing_of_the_others() {
+    let fixture = Fixture::new();
+    fixture
+        .sql("CREATE TABLE a (x BIGINT); CREATE TABLE b (x BIGINT)")
+        .ok();
+    let a = format!("a={}", fixture.file("a.csv", "x\n1\n"));
+    let b = format!("b={}", fixture.file("b.csv", "x\n1\nmany\n"));
+    let before = log_length(&fixture);
+    fixture
+        .run(&["import", "--table", &a, "--table", &b])
+        .fails(3)
+        .says(&["b.csv", "line 3", "column x", "many"]);
+    assert_eq!(fixture.value("SELECT count(*) FROM a"), "0");
+    assert_eq!(log_length(&fixture), before);
+}
+
+#[test]
+fn import_takes_delimiters_headerless_files_and_gzip() {
+    let fixture = Fixture::new();
+    fixture.sql("CREATE TABLE t (x BIGINT, y TEXT)").ok();
+    let tabs = fixture.file("t.csv", "1\tone\n2\ttwo\n");
+    fixture
+        .run(&[
+            "import",
+            &tabs,
+            "--table",
+            "t",
+            "--delimiter",
+            "\\t",
+            "--no-header",
+        ])
+        .ok();
+    assert_eq!(fixture.value("SELECT sum(x) FROM t"), "3");
+    let slice = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/data/weather.csv.gz"
+    );
+    fixture
+        .run(&[
+            "import", slice, "--table", "weather", "--create", "--null", "NA",
+        ])
+        .ok();
+    assert_eq!(fixture.value("SELECT count(*) FROM weather"), "26115");
+}
+
+#[test]
+fn import_into_a_schema_puts_the_table_there() {
+    let fixture = Fixture::new();
+    fixture.sql("CREATE SCHEMA raw").ok();
+    let file = fixture.file("a.csv", "x\n1\n");
+    fixture
+        .run(&[
+            "import", &file, "--table", "t", "--create", "--schema", "raw",
+        ])
+        .ok();
+    assert_eq!(fixture.value("SELECT x FROM raw.t"), "1");
+}
+
+#[test]
+fn txn_tells_a_committed_transaction_from_one_that_never_was() {
+    let fixture = Fixture::new();
+    let id = "0198c0de-0000-7000-8000-000000000001";
+    fixture
+        .run(&["--txn-id", id, "sql", "CREATE TABLE t (a BIGINT)"])
+        .ok();
+    let known = fixture.run(&["txn", &format!("0-{id}")]).ok();
+    assert!(known.stdout.contains("committed"), "{}", known.stdout);
+    let other = "0-0198c0de-0000-7000-8000-000000000002";
+    let unknown = fixture.run(&["txn", other]).ok();
+    assert!(
+        unknown.stdout.contains("not committed"),
+        "{}",
+        unknown.stdout
+    );
+    fixture
+        .run(&["txn", "nonsense"])
+        .fails(3)
+        .says(&["nonsense"]);
+}
+
+#[test]
+fn status_counts_tables_rows_and_what_is_published() {
+    let fixture = Fixture::new();
+    fixture
+        .sql("CREATE TABLE t AS SELECT 1 AS a UNION ALL SELECT 2")
+        .ok();
+    fixture.run(&["publish"]).ok();
+    let run = fixture.run(&["--format", "csv", "status"]).ok();
+    let header: Vec<&str> = run.stdout.lines().next().unwrap().split(',').collect();
+    let row: Vec<&str> = run.stdout.lines().nth(1).unwrap().split(',').collect();
+    let field = |name: &str| row[header.iter().position(|h| *h == name).unwrap()];
+    assert_eq!(
+        (field("table"), field("rows"), field("lag")),
+        ("main.t", "2", "0")
+    );
+}
+
+#[test]
+fn checkpoint_and_requests_are_told() {
+    let fixture = Fixture::new();
+    fixture.sql("CREATE TABLE t (a BIGINT)").ok();
+    fixture.run(&["checkpoint"]).ok();
+    let run = fixture.run(&["--requests", "sql", "SELECT * FROM t"]).ok();
+    assert!(run.stderr.contains("requests: "), "{}", run.stderr);
+}
+
+#[test]
+fn check_finds_a_data_file_that_is_gone() {
+    let fixture = Fixture::new();
+    fixture.sql("CREATE TABLE t AS SELECT 1 AS a").ok();
+    fixture.run(&["publish"]).ok();
+    let folder = fixture.db.join("main/t");
+    let data = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let data: Vec<_> = data
+        .filter(|p| p.extension().is_some_and(|e| e == "parquet"))
+        .collect();
+    assert_eq!(data.len(), 1);
+    std::fs::remove_file(&data[0]).unwrap();
+    let run = fixture.run(&["check"]).fails(1);
+    assert!(run.stdout.contains("main.t"), "{}", run.stdout);
+}
+
+#[test]
+fn steps_of_a_commit_are_printed_line_by_line() {
+    let fixture = Fixture::new();
+    let run = fixture
+        .run(&["--log", "step", "sql", "CREATE TABLE t AS SELECT 1 AS a"])
+        .ok();
+    let steps: Vec<&str> = run
+        .stderr
+        .lines()
+        .filter_map(|line| line.strip_prefix("step "))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    let at = |name: &str| steps.iter().position(|step| *step == name);
+    let expected = [
+        at("data_file.begin"),
+        at("data_file.end"),
+        at("record.begin"),
+        at("record.end"),
+    ];
+    assert!(
+        expected.iter().all(Option::is_some) && expected.is_sorted(),
+        "{steps:?}"
+    );
+    assert!(at("publish.end").is_some(), "{steps:?}");
+}
+
+fn log_length(fixture: &Fixture) -> usize {
+    let run = fixture
+        .run(&["--format", "csv", "log", "--limit", "1000"])
+        .ok();
+    run.stdout.lines().count() - 1
+}

@@ -1,0 +1,218 @@
+//! `Database`: a database on a store, opened by its URL.
+//!
+//! Invariant: a thin cover: what is promised is promised by `tarndb-db`; here URLs become
+//! stores and errors become [`Error`](crate::Error).
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use tarndb_db::{
+    CheckReport, CheckpointReport, DbOptions, LogEntry, Progress, PublishMode, PublishReport,
+    Status, TxnOptions, TxnStatus,
+};
+use tarndb_sql::SessionOptions;
+use tarndb_storage::{Context, Counts, StoreOptions};
+use tarndb_types::{DatabaseId, DbVersion, TxnRef, Uuid};
+
+use crate::error::Result;
+use crate::session::Session;
+use crate::snapshot::Snapshot;
+use crate::transaction::Transaction;
+
+/// What may be chosen when a database is opened. Every default is safe.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Options of the store: those of the cloud (`aws_region`, ..), and `durability`
+    /// (`full` or `none`) for local folders.
+    pub storage: BTreeMap<String, String>,
+    /// When committed table versions are published for other engines.
+    pub publish: PublishMode,
+    /// Memory that each session's statements may use; unbounded when `None`.
+    pub memory_limit_bytes: Option<usize>,
+    /// The id of the first writing transaction of the first session.
+    pub txn_id: Option<Uuid>,
+}
+
+/// A handle on a database; cheap to clone, all clones are one.
+#[derive(Clone, Debug)]
+pub struct Database {
+    inner: tarndb_db::Database,
+    options: Options,
+}
+
+impl Database {
+    /// Creates a database at `url` and opens it.
+    ///
+    /// `url` is a local folder, or `s3://`, `gs://`, `az://`, `abfss://`, `file://`,
+    /// `memory://`.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when there is one;
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) when the store does not honour
+    /// put-if-absent; [`Unavailable`](crate::ErrorKind::Unavailable).
+    ///
+    /// # Cost
+    /// The probe of the store, one conditional PUT and one LIST.
+    pub async fn create(url: &str) -> Result<Self> {
+        Self::create_with(url, &Options::default()).await
+    }
+
+    /// As [`Self::create`], with options.
+    pub async fn create_with(url: &str, options: &Options) -> Result<Self> {
+        let inner = tarndb_db::Database::create(store(url, options)?, db_options(options)).await?;
+        Ok(Self {
+            inner,
+            options: options.clone(),
+        })
+    }
+
+    /// Opens the database at `url`.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) on a prefix without a database;
+    /// [`Corrupt`](crate::ErrorKind::Corrupt), [`Unavailable`](crate::ErrorKind::Unavailable).
+    ///
+    /// # Cost
+    /// Three rounds of requests, however long the log is.
+    pub async fn open(url: &str) -> Result<Self> {
+        Self::open_with(url, &Options::default()).await
+    }
+
+    /// As [`Self::open`], with options.
+    pub async fn open_with(url: &str, options: &Options) -> Result<Self> {
+        let inner = tarndb_db::Database::open(store(url, options)?, db_options(options)).await?;
+        Ok(Self {
+            inner,
+            options: options.clone(),
+        })
+    }
+
+    /// The URL, without secrets.
+    pub fn url(&self) -> &str {
+        self.inner.store().url()
+    }
+
+    /// The database's identity.
+    pub fn id(&self) -> DatabaseId {
+        self.inner.id()
+    }
+
+    /// A session for SQL. Sessions are independent of each other and share this handle's
+    /// caches.
+    ///
+    /// # Errors
+    /// When the engine cannot be set up with the options.
+    pub fn session(&self) -> Result<Session> {
+        let options = SessionOptions {
+            memory_limit: self.options.memory_limit_bytes,
+            txn_id: self.options.txn_id,
+            ..SessionOptions::default()
+        };
+        Ok(Session::new(tarndb_sql::Session::new(
+            self.inner.clone(),
+            options,
+        )?))
+    }
+
+    /// Begins a transaction under snapshot isolation.
+    ///
+    /// # Cost
+    /// k+1 GETs when k records were committed since this handle looked last.
+    pub async fn begin(&self) -> Result<Transaction> {
+        self.begin_with(TxnOptions::default()).await
+    }
+
+    /// As [`Self::begin`], with an isolation level, an id or user metadata.
+    pub async fn begin_with(&self, options: TxnOptions) -> Result<Transaction> {
+        Ok(Transaction::new(self.inner.begin(options).await?))
+    }
+
+    /// The whole database as it is now: every commit acknowledged before this call.
+    ///
+    /// # Cost
+    /// As [`Self::begin`].
+    pub async fn snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot::new(self.inner.snapshot().await?))
+    }
+
+    /// The whole database as it was at a version.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) above the newest version.
+    pub async fn snapshot_at(&self, version: DbVersion) -> Result<Snapshot> {
+        Ok(Snapshot::new(self.inner.snapshot_at(version).await?))
+    }
+
+    /// Publishes every committed table version that is not published yet.
+    pub async fn publish(&self) -> Result<PublishReport> {
+        Ok(self.inner.publish().await?)
+    }
+
+    /// Writes the catalog checkpoint and the table checkpoints that are due.
+    pub async fn checkpoint(&self) -> Result<CheckpointReport> {
+        Ok(self.inner.checkpoint().await?)
+    }
+
+    /// The outcome of a transaction, by its reference `<base version>-<uuid>`.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for another text.
+    pub async fn lookup(&self, reference: &str) -> Result<TxnStatus> {
+        Ok(self.inner.lookup(TxnRef::from_str(reference)?).await?)
+    }
+
+    /// The newest `limit` transactions, newest first.
+    pub async fn log(&self, limit: usize) -> Result<Vec<LogEntry>> {
+        Ok(self.inner.log(limit).await?)
+    }
+
+    /// Versions, tables, files, bytes, and what is not published yet.
+    pub async fn status(&self) -> Result<Status> {
+        Ok(self.inner.status().await?)
+    }
+
+    /// Verifies the database; with `deep` the data too.
+    ///
+    /// # Errors
+    /// The store's only: damage is in the report.
+    pub async fn check(
+        &self,
+        deep: bool,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<CheckReport> {
+        Ok(self.inner.check(deep, progress).await?)
+    }
+
+    /// The requests made to the store since this handle was opened.
+    pub fn requests(&self) -> Counts {
+        self.inner.store().meter().counts()
+    }
+
+    /// Waits until what this handle committed is also published, then closes it and its
+    /// clones.
+    ///
+    /// # Errors
+    /// When publishing failed: the commits stand, and the next writer publishes them.
+    pub async fn close(&self) -> Result<()> {
+        Ok(self.inner.close().await?)
+    }
+
+    /// The database below this cover.
+    pub fn inner(&self) -> &tarndb_db::Database {
+        &self.inner
+    }
+}
+
+fn store(url: &str, options: &Options) -> Result<tarndb_storage::Store> {
+    let options = StoreOptions {
+        values: options.storage.clone(),
+    };
+    Ok(tarndb_storage::open(url, &options, Context::system())?)
+}
+
+fn db_options(options: &Options) -> DbOptions {
+    DbOptions {
+        publish: options.publish,
+        ..DbOptions::default()
+    }
+}

@@ -1,0 +1,126 @@
+//! The kind of every error of the crates below.
+//!
+//! Invariant: each crate says its own kinds in an exhaustive match over its cases; here the
+//! kinds are mapped. A kind that a newer crate adds is `Internal` until it is listed, which
+//! the test of this module makes visible.
+
+use tarndb_db::DbError;
+use tarndb_sql::SqlError;
+use tarndb_storage::{StoreError, StoreErrorKind};
+use tarndb_table::{ErrorClass, TableError};
+use tarndb_types::ParseTxnRefError;
+
+use super::{ConflictKind, Error, ErrorKind, words};
+
+fn of_db(kind: tarndb_db::ErrorKind) -> ErrorKind {
+    use tarndb_db::ErrorKind as Kind;
+    match kind {
+        Kind::ConflictRetryable => ErrorKind::Conflict(ConflictKind::Retryable),
+        Kind::ConflictIncompatible => ErrorKind::Conflict(ConflictKind::Incompatible),
+        Kind::NotFound => ErrorKind::NotFound,
+        Kind::AlreadyExists => ErrorKind::AlreadyExists,
+        Kind::Invalid => ErrorKind::Invalid,
+        Kind::Unsupported => ErrorKind::Unsupported,
+        Kind::Corrupt => ErrorKind::Corrupt,
+        Kind::Diverged => ErrorKind::Diverged,
+        Kind::Unavailable => ErrorKind::Unavailable,
+        Kind::ResourceExhausted => ErrorKind::ResourceExhausted,
+        Kind::ReadOnly => ErrorKind::ReadOnly,
+        Kind::Closed => ErrorKind::Closed,
+        Kind::Cancelled => ErrorKind::Cancelled,
+        Kind::Pending => ErrorKind::Pending,
+        _ => ErrorKind::Internal,
+    }
+}
+
+fn of_store(kind: StoreErrorKind) -> ErrorKind {
+    match kind {
+        StoreErrorKind::NotFound => ErrorKind::NotFound,
+        StoreErrorKind::ResourceExhausted => ErrorKind::ResourceExhausted,
+        StoreErrorKind::PermissionDenied | StoreErrorKind::ReadOnly => ErrorKind::ReadOnly,
+        StoreErrorKind::Invalid => ErrorKind::Invalid,
+        StoreErrorKind::Unsupported => ErrorKind::Unsupported,
+        StoreErrorKind::Corrupt => ErrorKind::Corrupt,
+        StoreErrorKind::Unavailable => ErrorKind::Unavailable,
+        _ => ErrorKind::Internal,
+    }
+}
+
+fn of_table(error: &TableError) -> ErrorKind {
+    if let TableError::Store(source) = error {
+        return of_store(source.kind());
+    }
+    match error.class() {
+        ErrorClass::Invalid => ErrorKind::Invalid,
+        ErrorClass::Unsupported => ErrorKind::Unsupported,
+        ErrorClass::Corrupt => ErrorKind::Corrupt,
+        ErrorClass::NotFound => ErrorKind::NotFound,
+        ErrorClass::Store => ErrorKind::Unavailable,
+        ErrorClass::Internal => ErrorKind::Internal,
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::from_chain(of_store(error.kind()), error)
+    }
+}
+
+impl From<TableError> for Error {
+    fn from(error: TableError) -> Self {
+        Self::from_chain(of_table(&error), error)
+    }
+}
+
+impl From<DbError> for Error {
+    fn from(error: DbError) -> Self {
+        let kind = of_db(error.kind());
+        match error {
+            // The table is a place; what happened is in the source.
+            DbError::Table { table, source } => {
+                Self::from_chain(kind, *source).with_place(format!("table={table}"))
+            }
+            other => Self::from_chain(kind, other),
+        }
+    }
+}
+
+impl From<SqlError> for Error {
+    fn from(error: SqlError) -> Self {
+        let kind = of_db(error.kind());
+        let (sqlstate, position, hint) = (error.sqlstate(), error.position(), error.hint());
+        let mut mapped = match error {
+            SqlError::Db(source) => Self::from(source),
+            SqlError::Table { table, source } => {
+                Self::from_chain(kind, source).with_place(format!("table={table}"))
+            }
+            SqlError::Syntax(ref syntax) => {
+                let mut parts = words::split("");
+                parts.message = format!("syntax error: {}", syntax.message);
+                Self::from_parts(kind, parts, error)
+            }
+            SqlError::FileValue(ref value) => {
+                let mut parts = words::split("");
+                parts.message.clone_from(&value.reason);
+                let mut place = format!("{}, line {}", value.file, value.line);
+                if !value.column.is_empty() {
+                    place.push_str(&format!(", column {}: {:?}", value.column, value.value));
+                }
+                parts.context = Some(place);
+                Self::from_parts(kind, parts, error)
+            }
+            other => Self::from_chain(kind, other),
+        };
+        mapped.kind = kind;
+        mapped.sqlstate = Some(sqlstate);
+        mapped.position = position;
+        mapped.advice = hint.or(mapped.advice);
+        mapped
+    }
+}
+
+impl From<ParseTxnRefError> for Error {
+    fn from(error: ParseTxnRefError) -> Self {
+        Self::from_chain(ErrorKind::Invalid, error)
+    }
+}

@@ -1,0 +1,72 @@
+//! A serverless ACID database on object storage.
+//!
+//! A database is a folder or a prefix in a bucket. Its tables are Delta tables that every
+//! Delta reader reads; one conditional PUT commits a transaction over any number of them. No
+//! server, no lock service.
+//!
+//! # Guide
+//!
+//! Create or open a [`Database`] by its URL, take a [`Session`], run SQL. Outside
+//! `BEGIN .. COMMIT` each statement is a transaction of its own.
+//!
+//! ```
+//! # #[tokio::main]
+//! # async fn main() -> tarndb::Result<()> {
+//! use tarndb::Database;
+//!
+//! let db = Database::create("memory://guide").await?;
+//! let mut session = db.session()?;
+//! session.run("CREATE TABLE orders (id BIGINT, item TEXT)").await?;
+//! session.run("CREATE TABLE stock (item TEXT, n BIGINT)").await?;
+//! session.run("INSERT INTO stock VALUES ('kayak', 3)").await?;
+//!
+//! // Two tables, one commit.
+//! session.run("BEGIN").await?;
+//! session.run("INSERT INTO orders VALUES (1, 'kayak')").await?;
+//! session.run("UPDATE stock SET n = n - 1 WHERE item = 'kayak'").await?;
+//! session.run("COMMIT").await?;
+//!
+//! let batches = session.query("SELECT n FROM stock WHERE item = 'kayak'").await?;
+//! assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 1);
+//! assert_eq!(db.snapshot().await?.row_count("orders").await?, Some(1));
+//!
+//! // Wait until other engines can see what was committed.
+//! db.close().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Without SQL: [`Database::begin`] gives a [`Transaction`] that takes Arrow batches, and
+//! [`Database::snapshot`] an immutable [`Snapshot`] of all tables.
+//!
+//! Errors are one type, [`Error`]; its [`ErrorKind`] says how to react. Statements run again
+//! by themselves after a retryable conflict; explicit transactions do not, because only their
+//! caller knows what they depended on.
+//!
+//! The crates below this one (`tarndb-db`, `tarndb-sql`, ..) are its parts and promise no
+//! stable interface; what is re-exported here is meant to stay.
+
+mod database;
+mod error;
+mod name;
+mod session;
+mod snapshot;
+mod transaction;
+
+pub use database::{Database, Options};
+pub use error::{ConflictKind, Error, ErrorKind, Result};
+pub use session::{Outcome, RowStream, Session};
+pub use snapshot::Snapshot;
+pub use transaction::Transaction;
+
+pub use arrow;
+pub use tarndb_db::{
+    Catalog, CheckReport, CheckpointReport, Committed, Finding, LogEntry, NewTable, PublishMode,
+    Progress, PublishReport, Status, TableChange, TableStatus, TxnOptions, TxnStatus,
+};
+pub use tarndb_sql::{ImportFile, ImportOptions, ImportProgress, ImportReport, ParsedStatement};
+pub use tarndb_storage::{Context, Counts};
+pub use tarndb_table::{DataType, Field, Schema, TableState, TableWriter};
+pub use tarndb_types::{
+    DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId, TxnRef, Uuid,
+};
