@@ -82,9 +82,12 @@ impl Failure {
     /// A foreign writer's object stands where a version should be published.
     pub(crate) fn diverged(key: &str, version: u64) -> Self {
         let kind = ErrorKind::Diverged;
-        Self::new(exit_code_of(kind), "a foreign writer changed a managed table")
-            .at(format!("{key} (table version {version})"))
-            .advise("nothing was overwritten: the committed rows are in the database's own log")
+        Self::new(
+            exit_code_of(kind),
+            "a foreign writer changed a managed table",
+        )
+        .at(format!("{key} (table version {version})"))
+        .advise("nothing was overwritten: the committed rows are in the database's own log")
     }
 
     /// Something did not come out as it must.

@@ -27,7 +27,9 @@ impl Progress {
 
     fn new(label: &str, template: &str) -> Self {
         if !std::io::stderr().is_terminal() {
-            return Self { bar: ProgressBar::hidden() };
+            return Self {
+                bar: ProgressBar::hidden(),
+            };
         }
         let target = ProgressDrawTarget::stderr_with_hz(10);
         let bar = ProgressBar::with_draw_target(Some(0), target);

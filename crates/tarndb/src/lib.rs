@@ -61,8 +61,8 @@ pub use transaction::Transaction;
 
 pub use arrow;
 pub use tarndb_db::{
-    Catalog, CheckReport, CheckpointReport, Committed, Finding, LogEntry, NewTable, PublishMode,
-    Progress, PublishReport, Status, TableChange, TableStatus, TxnOptions, TxnStatus,
+    Catalog, CheckReport, CheckpointReport, Committed, Finding, LogEntry, NewTable, Progress,
+    PublishMode, PublishReport, Status, TableChange, TableStatus, TxnOptions, TxnStatus,
 };
 pub use tarndb_sql::{ImportFile, ImportOptions, ImportProgress, ImportReport, ParsedStatement};
 pub use tarndb_storage::{Context, Counts};

@@ -26,23 +26,25 @@ pub(super) async fn run(
     let result = load(plan, &mut runner, output).await;
     runner.finish(result).await
 }
-async fn load(
-    plan: &ImportPlan,
-    runner: &mut Runner,
-    output: &mut Output,
-) -> Result<(), Failure> {
+async fn load(plan: &ImportPlan, runner: &mut Runner, output: &mut Output) -> Result<(), Failure> {
     let clock = Context::system();
     let started = clock.monotonic();
     let progress = Progress::bytes("import");
     let mut show = |now: &ImportProgress| {
-        let file = now.path.file_name().unwrap_or(now.path.as_os_str()).to_string_lossy();
+        let file = now
+            .path
+            .file_name()
+            .unwrap_or(now.path.as_os_str())
+            .to_string_lossy();
         let work = if now.inferring { "columns of " } else { "" };
         progress.label(&format!("{work}{file}"));
         progress.set(now.bytes_read, Some(now.bytes_total));
     };
     let options = options(plan);
     let interrupt = runner.interrupt.clone();
-    let result = interrupt.guard(runner.session.import(&options, &mut show)).await;
+    let result = interrupt
+        .guard(runner.session.import(&options, &mut show))
+        .await;
     progress.clear();
     let report = result.map_err(|Interrupted| Failure::interrupted(false))??;
     runner.tell_notices();

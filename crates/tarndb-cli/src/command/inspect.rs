@@ -21,9 +21,15 @@ pub(super) async fn log(
     Listing::default()
         .number("version", entries.iter().map(|entry| Some(entry.version.0)))
         .time("time", entries.iter().map(|entry| entry.timestamp))
-        .text("operation", entries.iter().map(|entry| Some(entry.operation.clone())))
+        .text(
+            "operation",
+            entries.iter().map(|entry| Some(entry.operation.clone())),
+        )
         .text("tables", entries.iter().map(|entry| Some(tables_of(entry))))
-        .text("transaction", entries.iter().map(|entry| Some(entry.txn.to_string())))
+        .text(
+            "transaction",
+            entries.iter().map(|entry| Some(entry.txn.to_string())),
+        )
         .show(output)
 }
 
@@ -43,12 +49,23 @@ pub(super) async fn status(database: &Database, output: &mut Output) -> Result<(
     let plain = output.format() != Format::Table;
     output.line(&format!("database {} at {}", status.database, status.url))?;
     let lag: u64 = tables.iter().map(TableStatus::unpublished).sum();
-    output.line(&format!("version {}, {lag} table versions not published yet", status.version))?;
+    output.line(&format!(
+        "version {}, {lag} table versions not published yet",
+        status.version
+    ))?;
     let size = |table: &TableStatus| human_bytes(table.size_bytes);
     let listing = Listing::default()
-        .text("table", tables.iter().map(|t| Some(format!("{}.{}", t.schema, t.name))))
+        .text(
+            "table",
+            tables
+                .iter()
+                .map(|t| Some(format!("{}.{}", t.schema, t.name))),
+        )
         .number("version", tables.iter().map(|t| Some(t.version.0)))
-        .number("published", tables.iter().map(|t| t.published.map(|version| version.0)))
+        .number(
+            "published",
+            tables.iter().map(|t| t.published.map(|version| version.0)),
+        )
         .number("lag", tables.iter().map(|t| Some(t.unpublished())))
         .number("files", tables.iter().map(|t| Some(t.files)))
         .number("rows", tables.iter().map(|t| t.rows));
@@ -58,8 +75,16 @@ pub(super) async fn status(database: &Database, output: &mut Output) -> Result<(
         false => listing.text("size", tables.iter().map(|t| Some(size(t)))),
     };
     listing
-        .text("location", tables.iter().map(|t| Some(t.location.to_string())))
-        .text("diverged", tables.iter().map(|t| t.diverged.as_ref().map(|d| d.key.clone())))
+        .text(
+            "location",
+            tables.iter().map(|t| Some(t.location.to_string())),
+        )
+        .text(
+            "diverged",
+            tables
+                .iter()
+                .map(|t| t.diverged.as_ref().map(|d| d.key.clone())),
+        )
         .without_empty("diverged")
         .show(output)?;
     match status.background_error {
@@ -106,7 +131,11 @@ pub(super) async fn check(
         report.checkpoints,
         report.tables,
         report.files,
-        if deep { format!(", {} rows", report.rows) } else { String::new() }
+        if deep {
+            format!(", {} rows", report.rows)
+        } else {
+            String::new()
+        }
     );
     output.line(&looked_at)?;
     if report.is_clean() {
@@ -116,8 +145,14 @@ pub(super) async fn check(
     Listing::default()
         .text("finding", found.iter().map(|f| Some(f.kind)))
         .text("table", found.iter().map(|f| f.table.clone()))
-        .number("db_version", found.iter().map(|f| f.db_version.map(|version| version.0)))
-        .number("version", found.iter().map(|f| f.version.map(|version| version.0)))
+        .number(
+            "db_version",
+            found.iter().map(|f| f.db_version.map(|version| version.0)),
+        )
+        .number(
+            "version",
+            found.iter().map(|f| f.version.map(|version| version.0)),
+        )
         .text("file", found.iter().map(|f| f.file.clone()))
         .text("detail", found.iter().map(|f| Some(f.detail.clone())))
         .show(output)?;

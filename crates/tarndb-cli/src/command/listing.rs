@@ -49,9 +49,8 @@ impl Listing {
 
     /// Leaves the column out when it holds only NULL.
     pub(super) fn without_empty(mut self, name: &str) -> Self {
-        self.columns.retain(|(column, array, _)| {
-            *column != name || array.null_count() < array.len()
-        });
+        self.columns
+            .retain(|(column, array, _)| *column != name || array.null_count() < array.len());
         self
     }
 

@@ -8,7 +8,11 @@ use crate::failure::Failure;
 
 /// Says what `init` created.
 pub(super) fn report_created(database: &Database, output: &mut Output) -> Result<(), Failure> {
-    output.line(&format!("created database {} at {}", database.id(), database.url()))
+    output.line(&format!(
+        "created database {} at {}",
+        database.id(),
+        database.url()
+    ))
 }
 
 /// Publishes what is not published yet.
@@ -18,11 +22,20 @@ pub(super) async fn publish(database: &Database, output: &mut Output) -> Result<
     if !tables.is_empty() {
         Listing::default()
             .text("table", tables.iter().map(|table| Some(table.name.clone())))
-            .number("published", tables.iter().map(|table| Some(table.published.0)))
-            .number("written", tables.iter().map(|table| Some(table.versions_written)))
+            .number(
+                "published",
+                tables.iter().map(|table| Some(table.published.0)),
+            )
+            .number(
+                "written",
+                tables.iter().map(|table| Some(table.versions_written)),
+            )
             .show(output)?;
     }
-    output.line(&format!("{} table versions were published now", report.versions_written()))?;
+    output.line(&format!(
+        "{} table versions were published now",
+        report.versions_written()
+    ))?;
     match report.diverged.first() {
         Some(divergence) => Err(Failure::diverged(&divergence.key, divergence.version.0)),
         None => Ok(()),
@@ -34,7 +47,10 @@ pub(super) async fn checkpoint(database: &Database, output: &mut Output) -> Resu
     let report = database.checkpoint().await?;
     output.line(&format!("catalog checkpoint at version {}", report.catalog))?;
     for (table, info) in &report.tables {
-        output.line(&format!("checkpoint of {table} at its version {}", info.version))?;
+        output.line(&format!(
+            "checkpoint of {table} at its version {}",
+            info.version
+        ))?;
     }
     Ok(())
 }
