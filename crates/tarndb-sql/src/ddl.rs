@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType as ArrowType, Field as ArrowField, Schema as ArrowSchema, TimeUnit};
 use tarndb_db::NewTable;
-use tarndb_table::{Field, MetadataChange, Schema, WriteOptions, Written};
+use tarndb_table::{Field, MetadataChange, Schema, TableError, WriteOptions, Written};
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
@@ -148,8 +148,16 @@ impl Change<'_> {
         if_not_exists: bool,
     ) -> Result<(), SqlError> {
         let state = self.txn.table(id).await?;
-        if state.schema.field(&column.name).is_some() && if_not_exists {
-            return Ok(());
+        if let Some((_, first)) = state.schema.field(&column.name) {
+            if if_not_exists {
+                return Ok(());
+            }
+            let (first, second) = (first.name.clone(), column.name.clone());
+            let table = self.txn.entry(id)?.display_name();
+            return Err(SqlError::table(table)(TableError::DuplicateColumn {
+                first,
+                second,
+            }));
         }
         if !column.nullable {
             return Err(SqlError::Unsupported {

@@ -69,23 +69,37 @@ pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> 
         .collect()
 }
 
-/// The number of single-character edits between two texts (Levenshtein).
+/// The number of edits between two texts: characters inserted, removed, replaced, or two
+/// neighbours swapped (optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
+    let a = a.chars().collect::<Vec<_>>();
     let b = b.chars().collect::<Vec<_>>();
-    let mut row = (0..=b.len()).collect::<Vec<_>>();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        let mut next = vec![left];
-        for (y, above) in b.iter().zip(row.iter().skip(1)) {
-            let cost = diagonal + usize::from(x != *y);
-            diagonal = *above;
-            left = cost.min(above + 1).min(left + 1);
-            next.push(left);
+    let char_at = |text: &[char], place: usize| text.get(place).copied();
+    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
+    let at = |rows: &[Vec<usize>], i: usize, j: usize| {
+        rows.get(i)
+            .and_then(|row| row.get(j))
+            .copied()
+            .unwrap_or(usize::MAX / 2)
+    };
+    for i in 1..=a.len() {
+        rows.push(vec![i]);
+        for j in 1..=b.len() {
+            let (x, y) = (char_at(&a, i - 1), char_at(&b, j - 1));
+            let replaced = at(&rows, i - 1, j - 1) + usize::from(x != y);
+            let mut best = replaced
+                .min(at(&rows, i - 1, j) + 1)
+                .min(at(&rows, i, j - 1) + 1);
+            let swapped = i > 1 && j > 1 && x == char_at(&b, j - 2) && y == char_at(&a, i - 2);
+            if swapped {
+                best = best.min(at(&rows, i - 2, j - 2) + 1);
+            }
+            if let Some(row) = rows.last_mut() {
+                row.push(best);
+            }
         }
-        row = next;
     }
-    row.last().copied().unwrap_or_default()
+    at(&rows, a.len(), b.len())
 }
 
 #[cfg(test)]
@@ -103,6 +117,7 @@ mod tests {
     fn distance_counts_edits() {
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("mian", "main"), 1);
         assert_eq!(distance("abc", "abc"), 0);
     }
 }

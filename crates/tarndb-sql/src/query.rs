@@ -151,10 +151,33 @@ impl Scope<'_> {
         let plan = state.statement_to_plan(statement).await;
         self.engine.functions.set(None, BTreeMap::new());
         Ok(Planned {
-            plan: plan.map_err(|error| translate(error, &spelling))?,
+            plan: plan.map_err(|error| self.with_near(translate(error, &spelling)))?,
             spelling,
             reads,
         })
+    }
+
+    /// Names functions near one that is not known.
+    fn with_near(&self, error: SqlError) -> SqlError {
+        let SqlError::UnknownFunction {
+            name,
+            near: engines,
+        } = error
+        else {
+            return error;
+        };
+        let state = self.engine.context.state();
+        let known = state
+            .scalar_functions()
+            .keys()
+            .chain(state.aggregate_functions().keys())
+            .chain(state.window_functions().keys())
+            .map(String::as_str);
+        let mut near = near(&name, known);
+        if near.is_empty() {
+            near = engines;
+        }
+        SqlError::UnknownFunction { name, near }
     }
 
     /// All schemas and tables by name, nothing loaded.
@@ -371,7 +394,8 @@ fn present(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, SqlEr
         .map_err(|error| translate(error.into(), &Spelling::default()))
 }
 
-/// Gives repeated names of the outermost SELECT a number: the engine wants them unique.
+/// Names what the outermost SELECT computes by its text, and gives repeated names a number: the
+/// engine wants them unique.
 fn unique_names(body: &mut SetExpr) {
     match body {
         SetExpr::Query(query) => unique_names(&mut query.body),
@@ -382,19 +406,36 @@ fn unique_names(body: &mut SetExpr) {
                 let Some(name) = item_name(item) else {
                     continue;
                 };
-                if seen.insert(name.clone()) {
+                let alias = if !seen.insert(name.clone()) {
+                    format!("{name}{REPEAT}{index}")
+                } else if is_computed(item) {
+                    name
+                } else {
                     continue;
-                }
-                let alias = Ident::with_quote('"', format!("{name}{REPEAT}{index}"));
+                };
                 let expr = match item {
                     SelectItem::UnnamedExpr(expr) => expr.clone(),
                     SelectItem::ExprWithAlias { expr, .. } => expr.clone(),
                     _ => continue,
                 };
+                let alias = Ident::with_quote('"', alias);
                 *item = SelectItem::ExprWithAlias { expr, alias };
             }
         }
         _ => {}
+    }
+}
+
+/// Whether an item has no name of its own. UNNEST may become several columns and keeps the
+/// engine's names.
+fn is_computed(item: &SelectItem) -> bool {
+    match item {
+        SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_)) => false,
+        SelectItem::UnnamedExpr(Expr::Function(function)) => {
+            !function.name.to_string().eq_ignore_ascii_case("unnest")
+        }
+        SelectItem::UnnamedExpr(_) => true,
+        _ => false,
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
+use arrow::compute::kernels::cast_utils::string_to_datetime;
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
@@ -77,10 +77,10 @@ fn target(options: &BTreeMap<String, String>) -> Result<NativeTarget, SqlError> 
                 argument_error("delta_scan", &format!("no version number: {value:?}"))
             })?),
             "timestamp" => {
-                let nanos = string_to_timestamp_nanos(value).map_err(|_| {
+                let time = string_to_datetime(&chrono::Utc, value).map_err(|_| {
                     argument_error("delta_scan", &format!("not a timestamp: {value:?}"))
                 })?;
-                NativeTarget::Timestamp(nanos.div_euclid(1_000_000))
+                NativeTarget::Timestamp(time.timestamp_millis())
             }
             other => {
                 let reason = format!("no option {other}: there are version and timestamp");

@@ -3,9 +3,14 @@
 //! Invariant: the format follows from the name (or the function); column types follow from the
 //! data; a missing file is an error that names it.
 
+use arrow_schema::{DataType, Schema};
+use datafusion::dataframe::DataFrame;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::SessionContext;
 use datafusion::execution::options::{CsvReadOptions, JsonReadOptions, ParquetReadOptions};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::functions::core::expr_fn::nullif;
+use datafusion::logical_expr::{LogicalPlan, cast, col, lit};
 
 use crate::engine::Engine;
 use crate::error::{SqlError, translate::translate};
@@ -15,6 +20,9 @@ use crate::query::Storage;
 
 /// Rows from which the types of a text file are inferred.
 const INFER_ROWS: usize = 100_000;
+
+/// Names of the option with the text that stands for NULL.
+const NULL_OPTIONS: [&str; 2] = ["null", "nullstr"];
 
 /// Endings of file names, in lower case, and what reads them.
 const ENDINGS: &[(&str, Reader)] = &[
@@ -67,7 +75,7 @@ pub(super) async fn open(
             let mut options = csv_options(call)?;
             options.file_extension = &extension;
             options.file_compression_type = compression;
-            context.read_csv(path, options).await
+            read_csv(context, path, options, call).await
         }
         Reader::Json => {
             no_options(call, "read_json")?;
@@ -96,6 +104,44 @@ pub(super) async fn open(
     fold_columns(frame.into_unoptimized_plan(), spelling)
 }
 
+/// Reads CSV. The engine knows the text for NULL only when it infers types, so with one every
+/// value is read as text and cast.
+async fn read_csv(
+    context: &SessionContext,
+    path: &str,
+    options: CsvReadOptions<'_>,
+    call: &FileCall,
+) -> Result<DataFrame, DataFusionError> {
+    let typed = context.read_csv(path, options.clone()).await?;
+    let Some(null) = call
+        .options
+        .iter()
+        .find(|(name, _)| NULL_OPTIONS.contains(&name.as_str()))
+    else {
+        return Ok(typed);
+    };
+    let fields = typed.schema().fields().clone();
+    let text = fields
+        .iter()
+        .map(|field| field.as_ref().clone().with_data_type(DataType::Utf8));
+    let text = Schema::new(text.collect::<Vec<_>>());
+    let frame = context
+        .read_csv(
+            path,
+            CsvReadOptions {
+                schema: Some(&text),
+                ..options
+            },
+        )
+        .await?;
+    let columns = frame.schema().columns();
+    let values = columns.into_iter().zip(&fields).map(|(column, field)| {
+        let value = nullif(col(column), lit(null.1.clone()));
+        cast(value, field.data_type().clone()).alias(field.name())
+    });
+    frame.select(values.collect::<Vec<_>>())
+}
+
 fn no_options(call: &FileCall, function: &str) -> Result<(), SqlError> {
     match call.options.keys().next() {
         Some(name) => Err(argument_error(function, &format!("no option {name}"))),
@@ -122,7 +168,7 @@ fn csv_options(call: &FileCall) -> Result<CsvReadOptions<'static>, SqlError> {
             "quote" => options.quote = byte(name, value)?,
             "escape" => options.escape = Some(byte(name, value)?),
             "comment" => options.comment = Some(byte(name, value)?),
-            "null" | "nullstr" => options.null_regex = Some(exact_regex(value)),
+            name if NULL_OPTIONS.contains(&name) => options.null_regex = Some(exact_regex(value)),
             other => {
                 let known = "header, delimiter, quote, escape, comment, null";
                 let reason = format!("no option {other}: there are {known}");

@@ -4,7 +4,7 @@
 //! fail on a type; a value that could lose something (a leading zero, too many digits) keeps
 //! its column text.
 
-use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
+use arrow::compute::kernels::cast_utils::string_to_datetime;
 use arrow_array::cast::AsArray;
 use arrow_schema::{DataType as ArrowType, Schema as ArrowSchema};
 use tarndb_table::{DataType, Field, Schema};
@@ -291,7 +291,9 @@ fn timestamp_zone(value: &str) -> Option<bool> {
     if !matches!(value.as_bytes().get(10), Some(b' ' | b'T')) || !is_date(value.get(..10)?) {
         return None;
     }
-    let nanos = string_to_timestamp_nanos(value).ok()?;
+    let nanos = string_to_datetime(&chrono::Utc, value)
+        .ok()?
+        .timestamp_subsec_nanos();
     (nanos % 1000 == 0).then(|| time.ends_with(['Z', 'z']) || time.contains(['+', '-']))
 }
 

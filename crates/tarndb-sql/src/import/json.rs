@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow::json::ReaderBuilder;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema as ArrowSchema, SchemaRef};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::ddl::storable;
 use crate::error::{FileValueError, SqlError};
@@ -25,7 +26,59 @@ pub(super) fn infer(source: &Source) -> Result<ArrowSchema, SqlError> {
     let reader = BufReader::new(source.bytes()?);
     let (schema, _) = arrow::json::reader::infer_json_schema(reader, None)
         .map_err(|error| source.failed(reason(&error)))?;
-    Ok(storable(&schema))
+    let mut fields = schema.fields().to_vec();
+    // The library sorts by name; people expect the order in which the keys first come.
+    let order = first_keys(source)?;
+    let place = |name: &str| {
+        order
+            .iter()
+            .position(|key| key == name)
+            .unwrap_or(order.len())
+    };
+    fields.sort_by_key(|field| place(field.name()));
+    Ok(storable(&ArrowSchema::new(fields)))
+}
+
+/// Keys of the first lines in the order in which they first come.
+fn first_keys(source: &Source) -> Result<Vec<String>, SqlError> {
+    let mut keys = Vec::<String>::new();
+    let mut lines = BufReader::new(source.bytes()?);
+    let group = read_group(&mut lines).map_err(|error| source.failed(error.to_string()))?;
+    for line in group.bytes.split(|byte| *byte == b'\n') {
+        if let Ok(Keys(found)) = serde_json::from_slice(line) {
+            for key in found {
+                if !keys.contains(&key) {
+                    keys.push(key);
+                }
+            }
+        }
+    }
+    Ok(keys)
+}
+
+/// The keys of an object in their order.
+struct Keys(Vec<String>);
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = Keys;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+                let mut keys = Vec::new();
+                while let Some((key, _)) = map.next_entry::<String, IgnoredAny>()? {
+                    keys.push(key);
+                }
+                Ok(Keys(keys))
+            }
+        }
+        deserializer.deserialize_map(KeyVisitor)
+    }
 }
 
 /// Reads a file into the columns of its table.

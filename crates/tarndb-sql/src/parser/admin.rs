@@ -197,7 +197,7 @@ fn copy(cursor: &mut Cursor<'_>) -> Result<Copy, SqlError> {
         cursor.expect(&Token::RParen)?;
         query
     } else {
-        table_query(cursor)?
+        dml::all_of(&cursor.table_name()?)?
     };
     if cursor.at_word("from") {
         return Err(cursor.unsupported(
@@ -228,22 +228,6 @@ fn copy(cursor: &mut Cursor<'_>) -> Result<Copy, SqlError> {
         }
     }
     Ok(copy)
-}
-
-/// `t` as the query `TABLE t`.
-fn table_query(
-    cursor: &mut Cursor<'_>,
-) -> Result<Box<datafusion::sql::sqlparser::ast::Query>, SqlError> {
-    let name = cursor.table_name()?;
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let from = match &name.schema {
-        Some(schema) => format!("{}.{}", quoted(schema), quoted(&name.name)),
-        None => quoted(&name.name),
-    };
-    let text = format!("SELECT * FROM {from}");
-    let source = super::Source::new(&text)?;
-    let mut inner = Cursor::new(&source, source.tokens().to_vec());
-    dml::query(&mut inner)
 }
 
 fn copy_option(cursor: &mut Cursor<'_>) -> Result<(String, String), SqlError> {

@@ -81,6 +81,10 @@ impl Dialect for TarnDialect {
         true
     }
 
+    fn supports_select_wildcard_exclude(&self) -> bool {
+        true
+    }
+
     fn supports_from_first_select(&self) -> bool {
         true
     }

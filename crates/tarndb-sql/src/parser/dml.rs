@@ -12,6 +12,7 @@ use crate::error::SqlError;
 use crate::name::same;
 use crate::parser::ast::{Delete, Insert, Statement, TableName, Update};
 use crate::parser::cursor::Cursor;
+use crate::parser::source::Source;
 
 /// A statement of this module; the cursor stands on its first word.
 pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -34,7 +35,7 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
 pub(crate) fn query(cursor: &mut Cursor<'_>) -> Result<Box<Query>, SqlError> {
     let start = cursor.expected("a query");
     let mut query = cursor.engine(|parser| parser.parse_query())?;
-    complete(&mut query.body);
+    complete(&mut query.body, cursor)?;
     match query.body.as_ref() {
         SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
             Err(start.with_hint("WITH goes inside the statement: INSERT INTO t WITH .. SELECT .."))
@@ -47,17 +48,41 @@ pub(crate) fn query(cursor: &mut Cursor<'_>) -> Result<Box<Query>, SqlError> {
     }
 }
 
-/// `FROM t` alone means `SELECT * FROM t`.
-fn complete(body: &mut SetExpr) {
+/// `FROM t` and `TABLE t` mean `SELECT * FROM t`.
+fn complete(body: &mut SetExpr, cursor: &Cursor<'_>) -> Result<(), SqlError> {
     match body {
         SetExpr::Select(select) => complete_select(select),
-        SetExpr::Query(query) => complete(&mut query.body),
+        SetExpr::Query(query) => complete(&mut query.body, cursor)?,
         SetExpr::SetOperation { left, right, .. } => {
-            complete(left);
-            complete(right);
+            complete(left, cursor)?;
+            complete(right, cursor)?;
+        }
+        SetExpr::Table(table) => {
+            let name = table
+                .table_name
+                .clone()
+                .ok_or_else(|| cursor.expected("a table name"))?;
+            let name = TableName {
+                schema: table.schema_name.clone(),
+                name,
+            };
+            *body = *all_of(&name)?.body;
         }
         _ => {}
     }
+    Ok(())
+}
+
+/// The query `SELECT * FROM name`.
+pub(crate) fn all_of(name: &TableName) -> Result<Box<Query>, SqlError> {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let from = match &name.schema {
+        Some(schema) => format!("{}.{}", quoted(schema), quoted(&name.name)),
+        None => quoted(&name.name),
+    };
+    let text = format!("SELECT * FROM {from}");
+    let source = Source::new(&text)?;
+    query(&mut Cursor::new(&source, source.tokens().to_vec()))
 }
 
 fn complete_select(select: &mut Select) {

@@ -121,11 +121,10 @@ async fn errors_of_queries_are_told_in_our_words() {
     for (query, state) in [
         ("SELECT 1 / 0", "22012"),
         ("SELECT CAST('x' AS INT)", "22P02"),
-        ("SELECT id + v FROM t", "22P02"),
+        ("SELECT id + v FROM t", "42804"),
         ("SELECT v FROM t GROUP BY id", "42000"),
         ("SELECT (SELECT id FROM t)", "21000"),
         ("SELECT * FROM t VERSION AS OF 1", "0A000"),
-        ("SELECT 9223372036854775807 + id FROM t", "22003"),
     ] {
         let error = err(&mut session, query).await;
         assert_eq!(error.sqlstate(), state, "{query}: {}", chain(&error));

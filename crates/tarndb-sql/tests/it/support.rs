@@ -31,7 +31,10 @@ pub(crate) async fn setup(script: &str) -> Session {
 
 /// Runs a script that must succeed.
 #[track_caller]
-pub(crate) fn ok<'a>(session: &'a mut Session, script: &'a str) -> impl Future<Output = Outcome> + 'a {
+pub(crate) fn ok<'a>(
+    session: &'a mut Session,
+    script: &'a str,
+) -> impl Future<Output = Outcome> + 'a {
     let at = std::panic::Location::caller();
     async move {
         match session.sql(script).await {
