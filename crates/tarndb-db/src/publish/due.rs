@@ -120,11 +120,9 @@ async fn checkpoint_table(
     let mut at_version = table.clone();
     at_version.version = version;
     let state = inner.table_state(&at_version).await?;
-    tracing::debug!(target: "tarndb::step", table = %table.id, version = version.0, "checkpoint.begin");
     let info = codec
         .checkpoint(&inner.store, &table.location, &state)
         .await
         .map_err(DbError::table(name))?;
-    tracing::debug!(target: "tarndb::step", table = %table.id, version = version.0, "checkpoint.end");
     Ok(info)
 }

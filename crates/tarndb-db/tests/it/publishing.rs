@@ -18,6 +18,7 @@ async fn published_bytes_are_those_of_the_record() {
     assert_eq!(world.get(&published_key(0)).await, None);
     let report = db.publish().await.unwrap();
     assert_eq!(report.versions_written(), 2);
+    assert_eq!(report.tables[0].published, TableVersion(1));
     for (record, version) in [(1, 0), (2, 1)] {
         let record = world.get(&record_key(record)).await.unwrap();
         let record = String::from_utf8(record.to_vec()).unwrap();
