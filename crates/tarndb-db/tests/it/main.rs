@@ -8,6 +8,7 @@
 )]
 
 mod bad_input;
+mod chaos;
 mod concurrency;
 mod conflicts;
 mod ddl;

@@ -333,3 +333,45 @@ async fn a_large_commit_is_staged_and_published_from_there() {
     world.delete(&staged[0]).await;
     assert_eq!(rows(&world.open().await, id).await.len(), 40);
 }
+
+#[tokio::test]
+async fn a_staged_entry_with_other_content_is_refused() {
+    let world = World::new();
+    let options = tarndb_db::DbOptions {
+        record_bytes_max: 4000,
+        ..manual()
+    };
+    let db = tarndb_db::Database::create(world.store(), options)
+        .await
+        .unwrap();
+    let id = create_table(&db, "t").await;
+    let mut txn = begin(&db).await;
+    for n in 0..40 {
+        append(&mut txn, id, &[(n, n)]).await;
+    }
+    txn.commit().await.unwrap();
+    let key = world
+        .keys("main/t/_delta_log/_staged_commits")
+        .await
+        .remove(0);
+    let whole = world.get(&key).await.unwrap();
+    let mut other = String::from_utf8(whole.to_vec()).unwrap();
+    other = other.replacen("\"dataChange\":true", "\"dataChange\":null", 1);
+    assert_eq!(other.len(), whole.len());
+    for damage in [Some(other), None] {
+        match damage {
+            Some(bytes) => world.put(&key, bytes).await,
+            None => world.delete(&key).await,
+        }
+        let fresh = world.open().await;
+        let error = fresh.snapshot().await.unwrap().table(id).await.unwrap_err();
+        assert!(
+            matches!(error, tarndb_db::DbError::StagedDamaged { .. }),
+            "{error}"
+        );
+        let report = fresh.check(false, |_| {}).await.unwrap();
+        assert_eq!(kinds(&report), ["staged.damaged", "table.unreadable"]);
+    }
+    world.put(&key, whole).await;
+    assert_clean(&world.open().await).await;
+}
