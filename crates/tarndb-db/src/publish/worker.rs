@@ -36,8 +36,17 @@ async fn run(inner: Weak<Inner>, wake: Arc<tokio::sync::Notify>) {
         if inner.check_open().is_err() {
             return;
         }
-        if let Err(error) = work(&inner).await {
+        let Err(error) = work(&inner).await else {
+            continue;
+        };
+        // A handle that only reads may well be unable to write.
+        if inner.publisher.lock().committed_any {
             tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "publishing failed"
+            );
+        } else {
+            tracing::debug!(
                 error = &error as &dyn std::error::Error,
                 "publishing failed"
             );

@@ -179,6 +179,18 @@ impl Chaos {
         let mark = open.txn.mark();
         let before = open.intent.clone();
         let result = self.act_once(open).await;
+        if std::env::var_os("CHAOS_LOG").is_some() {
+            eprintln!(
+                "act txn={} ops={:?} result={:?}",
+                open.txn.reference(),
+                open.intent
+                    .deltas
+                    .iter()
+                    .map(|(k, d)| (k.to_string(), d.replaced, d.deleted.len(), d.added.len()))
+                    .collect::<Vec<_>>(),
+                result.as_ref().err()
+            );
+        }
         if let Err(error) = &result {
             let kind = error.kind();
             assert!(
@@ -189,6 +201,9 @@ impl Chaos {
             // A closed handle's transaction goes nowhere.
         }
         if result.is_err() || self.dice.percent(10) {
+            if std::env::var_os("CHAOS_LOG").is_some() {
+                eprintln!("rewind {}", open.txn.reference());
+            }
             open.txn.rewind(mark);
             open.intent = before;
         }
@@ -380,6 +395,9 @@ impl Chaos {
             return;
         };
         self.committed += 1;
+        if std::env::var_os("CHAOS_LOG").is_some() {
+            eprintln!("commit {version} {}", committed.txn);
+        }
         let mut state = self.head().clone();
         for id in &intent.dropped {
             assert!(state.remove(id).is_some(), "seed {}", self.seed);
