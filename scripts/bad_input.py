@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/interop"))
-import tally  # noqa: E402
+from tally import report  # noqa: E402
 from tarndb import Tarn, binary  # noqa: E402
 
 FOUND, USAGE, INVALID, NOT_FOUND, UNSUPPORTED, CORRUPT, DIVERGED = 1, 2, 3, 4, 8, 9, 10
@@ -130,7 +130,9 @@ def says(outcome, codes, *words):
         f"exit code {outcome.code}, not {codes}: {outcome}"
     missing = [w for w in words if str(w).lower() not in text]
     assert not missing, f"the message does not name {missing}: {outcome}"
-    errors = [line for line in outcome.stderr.splitlines() if line.startswith("error:")]
+    # Lines of the log name their module at the end.
+    errors = [line for line in outcome.stderr.splitlines()
+              if line.startswith("error:") and not re.search(r"\(tarndb[a-z_:]*\)$", line)]
     assert outcome.code in (0, FOUND) or len(errors) == 1, f"not exactly one error line: {outcome}"
     assert "backtrace" not in text, f"a backtrace: {outcome}"
 
@@ -243,18 +245,16 @@ def case_path_leaves_the_root(make):
     tarn = make(young)
     outside = Path(tarn.db).parent / "outside.parquet"
     shutil.copy(next((Path(tarn.db) / "main/orders").glob("*.parquet")), outside)
-    path = newest_with(tarn, '"path":')
-    edit(path, r'"path":"[^"]+\.parquet"', '"path":"../../../outside.parquet"')
+    edit_everywhere(tarn, "main/orders", r'"path":"[^"]+\.parquet"', '"path":"../../../outside.parquet"')
+    says(check(tarn), FOUND, "outside.parquet")
     says(read(tarn), CORRUPT, "outside.parquet", "orders")
-    says(check(tarn), (FOUND, CORRUPT), "outside.parquet")
 
 
 def case_absolute_path_leaves_the_root(make):
     tarn = make(young)
     outside = Path(tarn.db).parent / "outside.parquet"
     shutil.copy(next((Path(tarn.db) / "main/orders").glob("*.parquet")), outside)
-    path = newest_with(tarn, '"path":')
-    edit(path, r'"path":"[^"]+\.parquet"', f'"path":"file://{outside}"')
+    edit_everywhere(tarn, "main/orders", r'"path":"[^"]+\.parquet"', f'"path":"file://{outside}"')
     says(read(tarn), (CORRUPT, UNSUPPORTED), "outside.parquet", "orders")
 
 
@@ -320,10 +320,12 @@ def case_checkpoint_lies_about_a_table_version(make):
 
     edit_checkpoint(path, lie)
     before = files(tarn)
-    says(read(tarn), CORRUPT, "orders")
-    says(write(tarn), CORRUPT)
-    says(check(tarn), FOUND, path.name)
+    says(read(tarn), CORRUPT, str(version_of(path) + 1))
+    says(write(tarn), CORRUPT, str(version_of(path) + 1))
+    says(check(tarn), (FOUND, CORRUPT))
     kept(before, tarn)
+    path.unlink()
+    assert int(tarn.rows(ROWS)[0][0]) == int(make(old).rows(ROWS)[0][0]), "the records alone do not suffice"
 
 
 def case_checkpoint_hides_a_table(make):
@@ -346,8 +348,8 @@ def case_checkpoint_lies_about_publishing(make):
         return json.dumps({"table": table}, separators=(",", ":")) + "\n"
 
     edit_checkpoint(path, lie)
-    says(read(tarn), CORRUPT, "orders")
-    says(check(tarn), FOUND, path.name)
+    says(read(tarn), CORRUPT, str(version_of(path) + 1))
+    says(check(tarn), (FOUND, CORRUPT))
 
 
 def case_checkpoint_of_another_version(make):
@@ -400,9 +402,8 @@ def case_published_commit_is_missing(make):
     tarn = make(young)
     commit = sorted((Path(tarn.db) / "main/orders/_delta_log").glob("*.json"))[1]
     commit.unlink()
-    wanted = tarn.rows(ROWS)
-    assert wanted, "the database log does not replace a commit that is gone"
     says(check(tarn), FOUND, "orders", str(version_of(commit)))
+    says(read(tarn), (0, CORRUPT), *([] if read(tarn).code == 0 else ["orders", str(version_of(commit))]))
 
 
 def case_staged_entry_is_damaged(make):
@@ -412,15 +413,15 @@ def case_staged_entry_is_damaged(make):
     record = Path(tarn.db) / f"_tarndb/log/{version_of(records(tarn)[-1]) + 1:020}.json"
     tarn.run("--storage-option", "durability=none", "sql",
              "INSERT INTO wide SELECT value, 'a rather long name of a partition ' || value "
-             "FROM generate_series(1, 2500) AS q(value)")
+             "FROM generate_series(1, 3500) AS q(value)")
     assert '"staged"' in record.read_text(), f"an entry of {record.stat().st_size} bytes was not staged"
-    assert tarn.value("SELECT count(*) FROM wide") == "2500"
+    assert tarn.value("SELECT count(*) FROM wide") == "3500"
     tarn.check()
     staged = next((Path(tarn.db) / "main/wide/_delta_log/_staged_commits").glob("*.json"))
     published = Path(tarn.db) / f"main/wide/_delta_log/{1:020}.json"
     assert staged.read_bytes() == published.read_bytes(), "published bytes are not those of the staged entry"
     staged.write_bytes(staged.read_bytes()[:-50])
-    assert tarn.value("SELECT count(*) FROM wide") == "2500", "the published version was not used in its place"
+    assert tarn.value("SELECT count(*) FROM wide") == "3500", "the published version was not used in its place"
     published.unlink()
     says(read(tarn, "SELECT count(*) FROM wide"), CORRUPT, "wide", staged.name)
     says(check(tarn), FOUND, "wide", staged.name)
@@ -432,6 +433,7 @@ def case_foreign_commit_on_a_managed_table(make):
     version = version_of(sorted(log.glob("*.json"))[-1]) + 1
     foreign = log / f"{version:020}.json"
     foreign.write_text('{"commitInfo":{"timestamp":1,"operation":"WRITE","engineInfo":"elsewhere"}}\n')
+    says(check(tarn), FOUND, "orders", str(version))
     wanted = int(tarn.rows(ROWS)[0][0])
     content = foreign.read_bytes()
     outcome = write(tarn)
@@ -452,35 +454,47 @@ def case_data_file_is_missing(make):
     tarn = make(old)
     path = max((Path(tarn.db) / "main/orders").glob("*.parquet"), key=lambda p: p.stat().st_size)
     path.unlink()
-    says(read(tarn, "SELECT sum(id) FROM orders"), (CORRUPT, NOT_FOUND), path.name)
     says(check(tarn), FOUND, path.name, "orders")
+    says(read(tarn, "SELECT sum(id) FROM orders"), CORRUPT, path.name, "orders")
 
 
 def case_data_file_is_truncated(make):
     tarn = make(old)
     path = max((Path(tarn.db) / "main/orders").glob("*.parquet"), key=lambda p: p.stat().st_size)
     path.write_bytes(path.read_bytes()[:-100])
-    says(read(tarn, "SELECT sum(id) FROM orders"), CORRUPT, path.name)
-    says(check(tarn), FOUND, path.name)
+    says(check(tarn), FOUND, path.name, "orders")
+    says(read(tarn, "SELECT sum(id) FROM orders"), CORRUPT, path.name, "orders")
 
 
 def case_data_file_holds_other_bytes(make):
     tarn = make(old)
     path = max((Path(tarn.db) / "main/orders").glob("*.parquet"), key=lambda p: p.stat().st_size)
     data = bytearray(path.read_bytes())
-    for at in range(200, 260):
+    for at in range(len(data) - 300, len(data) - 8):
         data[at] ^= 0xFF
     path.write_bytes(bytes(data))
-    says(read(tarn, "SELECT sum(id), count(s), min(s), max(s) FROM orders"), CORRUPT, path.name)
-    says(check(tarn, "--deep"), FOUND, path.name)
+    says(check(tarn), 0)
+    says(check(tarn, "--deep"), FOUND, path.name, "orders")
+    says(read(tarn, "SELECT sum(id), count(s), min(s), max(s) FROM orders"), CORRUPT, path.name, "orders")
+
+
+def case_data_page_is_damaged(make):
+    tarn = make(old)
+    path = max((Path(tarn.db) / "main/orders").glob("*.parquet"), key=lambda p: p.stat().st_size)
+    data = bytearray(path.read_bytes())
+    for at in range(4, 60):
+        data[at] ^= 0xFF
+    path.write_bytes(bytes(data))
+    says(check(tarn, "--deep"), FOUND, path.name, "orders")
+    says(read(tarn, "SELECT sum(id), count(s), min(s), max(s) FROM orders"), CORRUPT, path.name, "orders")
 
 
 def case_vector_file_is_missing(make):
     tarn = make(old)
     path = next((Path(tarn.db) / "main/orders").glob("**/deletion_vector_*.bin"))
     path.unlink()
-    says(read(tarn), (CORRUPT, NOT_FOUND), path.name)
-    says(check(tarn), FOUND, path.name)
+    says(check(tarn), FOUND, path.name, "orders")
+    says(read(tarn), CORRUPT, path.name, "orders")
 
 
 def case_vector_file_is_damaged(make):
@@ -496,12 +510,12 @@ def case_vector_file_is_damaged(make):
 def case_vector_cardinality_lies(make):
     tarn = make(young)
     edit_everywhere(tarn, "main/orders", r'"cardinality":(\d)', r'"cardinality":9\1')
-    says(check(tarn, "--deep"), FOUND, "cardinality", "orders")
+    says(check(tarn, "--deep"), FOUND, "rows, the log says 9", "orders")
 
 
 def case_number_of_rows_lies(make):
     tarn = make(young)
-    edit_everywhere(tarn, "main/stock", r'\\"numRecords\\":3', r'\\"numRecords\\":4')
+    edit_everywhere(tarn, "main/stock", r'\\"numRecords\\":3,', r'\\"numRecords\\":4,')
     says(check(tarn, "--deep"), FOUND, "stock")
 
 
@@ -519,7 +533,7 @@ def case_null_count_lies(make):
 
 def case_statistics_lie(make):
     tarn = make(young)
-    edit_everywhere(tarn, "main/stock", r'\\"maxValues\\":\{\\"id\\":3', r'\\"maxValues\\":{\\"id\\":2')
+    edit_everywhere(tarn, "main/stock", r'\\"maxValues\\":\{\\"id\\":3,', r'\\"maxValues\\":{\\"id\\":2,')
     says(check(tarn, "--deep"), FOUND, "stock", "id")
 
 
@@ -544,9 +558,7 @@ def case_database_exists_already(make):
 
 
 def case_url_is_not_one(make):
-    for url in ("s4://bucket/db", "http://", "s3://", "://x", "file://\0x", "gs:", "foo:bar", ""):
-        if "\0" in url:
-            continue
+    for url in ("s4://bucket/db", "http://", "s3://", "s3:/bucket/db", "s3:bucket", "gs:", "file:/x", "://x", ""):
         tarn = Tarn(url)
         for command in (["init"], ["sql", "SELECT 1"]):
             outcome = tarn.run(*command, ok=None, env={"HOME": str(make.folder)}, cwd=make.folder)
@@ -756,7 +768,7 @@ def main():
     if skipped:
         print(f"SKIPPED {len(skipped)} cases that this machine does not allow: {', '.join(skipped)}")
     shutil.rmtree(root, ignore_errors=True) if not os.environ.get("TARNDB_KEEP") else print(f"kept {root}")
-    return tally.report("bad input", passed, failed)
+    return report("bad input", passed, failed)
 
 
 if __name__ == "__main__":

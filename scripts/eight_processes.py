@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/interop"))
-import tally  # noqa: E402
+from tally import report  # noqa: E402
 from arguments import arguments  # noqa: E402
 from tarndb import Tarn  # noqa: E402
 
@@ -92,7 +92,7 @@ def main():
     tarn.check("--deep")
     shutil.rmtree(folder)
     print(f"all {2 * processes * updates} updates are there, check --deep is clean")
-    return tally.report("processes", 2, 0)
+    return report("processes", 2, 0)
 
 
 if __name__ == "__main__":

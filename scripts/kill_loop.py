@@ -33,7 +33,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/interop"))
-import tally  # noqa: E402
+from tally import report  # noqa: E402
 from arguments import arguments  # noqa: E402
 from tarndb import Tarn  # noqa: E402
 
@@ -238,7 +238,7 @@ def main():
     missing = [c for c in CLASSES if tally[c] < options["each"]]
     if missing:
         print(f"too few kills fell at: {', '.join(missing)}")
-    return tally.report("kill loop", 0 if missing else 1, 1 if missing else 0)
+    return report("kill loop", 0 if missing else 1, 1 if missing else 0)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/interop"))
-import tally  # noqa: E402
+from tally import report  # noqa: E402
 from arguments import arguments  # noqa: E402
 from tarndb import Tarn  # noqa: E402
 
@@ -86,7 +86,7 @@ def main():
     assert sums[0] == sums[1] and sums[0][0][3] == str(partitions), sums
     tarn.check()
     shutil.rmtree(folder)
-    return tally.report("memory", 2 - failed, failed)
+    return report("memory", 2 - failed, failed)
 
 
 if __name__ == "__main__":
