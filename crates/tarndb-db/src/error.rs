@@ -360,7 +360,8 @@ impl DbError {
     }
 }
 
-fn table_kind(error: &TableError) -> ErrorKind {
+/// What a caller can do about an error of the table model.
+pub fn table_kind(error: &TableError) -> ErrorKind {
     if let TableError::Store(source) = error {
         return store_kind(source);
     }

@@ -39,7 +39,7 @@ pub mod transaction;
 pub use catalog::{CATALOG_NAME, Catalog, DEFAULT_SCHEMA, SchemaEntry, TableEntry};
 pub use check::{CheckReport, Finding, Progress};
 pub use database::Database;
-pub use error::{DbError, Divergence, ErrorKind, TxnStatus};
+pub use error::{DbError, Divergence, ErrorKind, TxnStatus, table_kind};
 pub use history::{LogEntry, TableChange};
 pub use options::{DbOptions, PublishMode, TxnOptions};
 pub use publish::{CheckpointReport, PublishReport, PublishedTable};

@@ -9,8 +9,8 @@ pub(crate) mod translate;
 
 use std::fmt;
 
-use tarndb_db::{DbError, ErrorKind};
-use tarndb_table::{ErrorClass, TableError};
+use tarndb_db::{DbError, ErrorKind, table_kind};
+use tarndb_table::TableError;
 
 /// Where and why a statement does not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -270,7 +270,7 @@ impl SqlError {
             Self::UnknownTable { .. } | Self::UnknownSchema { .. } => ErrorKind::NotFound,
             Self::Engine { kind, .. } => *kind,
             Self::Closed => ErrorKind::Closed,
-            Self::Table { source, .. } => class_kind(source.class()),
+            Self::Table { source, .. } => table_kind(source),
             Self::Db(source) => source.kind(),
             Self::Internal { .. } => ErrorKind::Internal,
             _ => ErrorKind::Invalid,
@@ -340,18 +340,6 @@ fn did_you_mean(near: &[String]) -> Option<String> {
     (!near.is_empty()).then(|| format!("did you mean {}?", near.join(" or ")))
 }
 
-/// The kind that goes with a class of table errors.
-pub(crate) fn class_kind(class: ErrorClass) -> ErrorKind {
-    match class {
-        ErrorClass::Invalid => ErrorKind::Invalid,
-        ErrorClass::Unsupported => ErrorKind::Unsupported,
-        ErrorClass::Corrupt => ErrorKind::Corrupt,
-        ErrorClass::NotFound => ErrorKind::NotFound,
-        ErrorClass::Store => ErrorKind::Unavailable,
-        ErrorClass::Internal => ErrorKind::Internal,
-    }
-}
-
 fn table_state(error: &TableError) -> &'static str {
     match error {
         TableError::NullInNotNull { .. } | TableError::EmptyPartitionValue { .. } => "23502",
@@ -362,7 +350,7 @@ fn table_state(error: &TableError) -> &'static str {
         TableError::NoSuchColumn { .. } => "42703",
         TableError::InvalidProperty { .. } => "22023",
         TableError::IllegalPartitionColumn { .. } | TableError::NoColumns => "42P16",
-        other => kind_state(class_kind(other.class())),
+        other => kind_state(table_kind(other)),
     }
 }
 

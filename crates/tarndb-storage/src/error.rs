@@ -190,8 +190,40 @@ impl StoreError {
         }
     }
 
+    /// As an error of the object store seam; [`Self::find_short_read`] gives it back.
+    pub(crate) fn into_objects(self) -> object_store::Error {
+        object_store::Error::Generic {
+            store: "store",
+            source: Box::new(self),
+        }
+    }
+
+    /// The [`Self::ShortRead`] that `error` carries: an object that was cut off.
+    pub fn find_short_read(error: &object_store::Error) -> Option<&Self> {
+        match error {
+            object_store::Error::Generic { source, .. } => source
+                .downcast_ref()
+                .filter(|found| matches!(found, Self::ShortRead { .. })),
+            _ => None,
+        }
+    }
+
     /// Classifies an answer of the object store.
     pub fn from_objects(operation: &'static str, key: &Path, error: object_store::Error) -> Self {
+        if let Some(Self::ShortRead {
+            key,
+            start,
+            end,
+            got,
+        }) = Self::find_short_read(&error)
+        {
+            return Self::ShortRead {
+                key: key.clone(),
+                start: *start,
+                end: *end,
+                got: *got,
+            };
+        }
         if let Some(local) = LocalError::find(&error) {
             if local.effect == Effect::None {
                 return Self::from_local(local);

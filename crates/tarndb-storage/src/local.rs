@@ -24,12 +24,14 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    Attributes, CopyMode, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult,
-    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions,
-    PutOptions, PutPayload, PutResult, RenameOptions, RenameTargetMode, Result,
+    Attributes, CopyMode, CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload,
+    ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, RenameTargetMode,
+    Result,
 };
 
 use crate::context::Context;
+use crate::error::StoreError;
 use crate::options::Durability;
 
 use self::disk::{Disk, SystemDisk};
@@ -104,6 +106,28 @@ fn not_implemented(operation: &str) -> Error {
 }
 
 /// An error of a read: absence is told as such.
+/// A range that begins behind the end says that the file was cut off.
+fn out_of_range(
+    key: &Path,
+    wanted: &GetRange,
+    size_bytes: u64,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> Error {
+    match wanted {
+        GetRange::Bounded(range) if !range.is_empty() => StoreError::ShortRead {
+            key: key.to_string(),
+            start: range.start,
+            end: range.end,
+            got: size_bytes.saturating_sub(range.start),
+        }
+        .into_objects(),
+        _ => Error::Generic {
+            store: "local folder",
+            source: Box::new(error),
+        },
+    }
+}
+
 fn read_failed(key: &Path, path: &std::path::Path, error: std::io::Error) -> Error {
     if list::is_absent(&error) {
         return Error::NotFound {
@@ -143,10 +167,9 @@ impl Folder {
         options.check_preconditions(&meta)?;
         let range = match &options.range {
             None => 0..meta.size,
-            Some(wanted) => wanted.as_range(meta.size).map_err(|e| Error::Generic {
-                store: "local folder",
-                source: Box::new(e),
-            })?,
+            Some(wanted) => wanted
+                .as_range(meta.size)
+                .map_err(|error| out_of_range(key, wanted, meta.size, error))?,
         };
         let length = range.end.saturating_sub(range.start);
         let payload = if options.head {

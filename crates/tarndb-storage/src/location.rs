@@ -112,11 +112,24 @@ fn parse_path(text: &str) -> Result<Location, StoreError> {
         if scheme == "file" || scheme.starts_with("http") || SCHEMES.contains(&scheme.as_str()) {
             return Err(invalid(text, "two slashes must follow the scheme's colon"));
         }
+        if looks_like_scheme(&scheme) {
+            let reason = format!("unknown scheme {scheme:?}; write ./{text} for a folder");
+            return Err(invalid(text, reason));
+        }
     }
     let absolute = std::path::absolute(text);
     absolute
         .map(Location::Folder)
         .map_err(|error| invalid(text, error.to_string()))
+}
+
+/// A folder's name with a colon is rarer than a mistyped scheme, and can be written as `./a:b`.
+fn looks_like_scheme(text: &str) -> bool {
+    text.len() > 1
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
 fn parse_file(text: &str, rest: &str) -> Result<Location, StoreError> {

@@ -15,10 +15,12 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, OBJECT_STORE_COALESCE_DEFAULT,
-    ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
-    RenameOptions, Result, UploadPart,
+    CopyOptions, GetOptions, GetRange, GetResult, ListResult, MultipartUpload,
+    OBJECT_STORE_COALESCE_DEFAULT, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, RenameOptions, Result, UploadPart,
 };
+
+use crate::error::StoreError;
 
 /// Requests and bytes, by kind. Subtract two of them to learn what happened between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -212,6 +214,10 @@ impl ObjectStore for MeteredStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let counters = &self.meter.counters;
         let head = options.head;
+        let wanted = match &options.range {
+            Some(GetRange::Bounded(range)) if !head => Some(range.clone()),
+            _ => None,
+        };
         match (head, &options.range) {
             (true, _) => add(&counters.head, 1),
             (false, Some(_)) => add(&counters.get_range, 1),
@@ -224,6 +230,10 @@ impl ObjectStore for MeteredStore {
                 result.range.end.saturating_sub(result.range.start),
             );
         }
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != result.range) {
+            let got = result.range.end.saturating_sub(result.range.start);
+            return Err(short_read(location, &wanted, got));
+        }
         result.meta.location = location.clone();
         Ok(result)
     }
@@ -233,6 +243,11 @@ impl ObjectStore for MeteredStore {
         let parts = self.inner.get_ranges(location, ranges).await?;
         let total = parts.iter().map(|part| bytes_of(part.len())).sum();
         add(&self.meter.counters.bytes_read, total);
+        for (wanted, part) in ranges.iter().zip(&parts) {
+            if bytes_of(part.len()) != wanted.end.saturating_sub(wanted.start) {
+                return Err(short_read(location, wanted, bytes_of(part.len())));
+            }
+        }
         Ok(parts)
     }
 
@@ -273,6 +288,18 @@ impl ObjectStore for MeteredStore {
         add(&self.meter.counters.copy, 1);
         self.inner.rename_opts(from, to, options).await
     }
+}
+
+/// Readers of data files take the bytes they asked for to be there: a truncated object must be
+/// an error here, not an assertion there.
+fn short_read(key: &Path, wanted: &Range<u64>, got: u64) -> object_store::Error {
+    StoreError::ShortRead {
+        key: key.to_string(),
+        start: wanted.start,
+        end: wanted.end,
+        got,
+    }
+    .into_objects()
 }
 
 /// How many requests a remote store makes for `ranges`: near neighbours are fetched together.

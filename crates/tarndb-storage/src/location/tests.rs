@@ -58,7 +58,7 @@ fn file_urls_are_decoded_and_plain_paths_are_not() {
         Location::Folder(here.join("x/y z"))
     );
     assert_eq!(
-        parse("odd:name").unwrap(),
+        parse("./odd:name").unwrap(),
         Location::Folder(here.join("odd:name"))
     );
 }
@@ -81,6 +81,7 @@ fn what_is_not_a_database_url_is_refused_with_the_accepted_forms() {
         "http://x/y",
         "s4://b",
         "s3:/b",
+        "foo:bar",
         "file:/x",
         "file://x",
         "s3://",

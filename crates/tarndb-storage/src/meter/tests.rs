@@ -9,6 +9,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutMode};
 
 use super::{Counts, Meter, MeteredStore, coalesced};
+use crate::context::Context;
 
 fn metered() -> (MeteredStore, Meter) {
     let meter = Meter::default();
@@ -94,4 +95,29 @@ async fn get_names_the_key_that_was_asked_for() {
         .await
         .unwrap();
     assert_eq!(result.meta.location, Path::from("x"));
+}
+
+#[tokio::test]
+async fn a_range_beyond_the_end_names_the_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = folder.path().join("db").display().to_string();
+    let local = crate::open(&url, &crate::StoreOptions::default(), Context::seeded(1)).unwrap();
+    let memory = crate::Store::memory(Context::seeded(1));
+    let key = Path::from("t/part-1.parquet");
+    for (store, starts) in [(memory, vec![3_u64]), (local, vec![3, 9])] {
+        store.put(&key, Bytes::from_static(b"12345")).await.unwrap();
+        for start in starts {
+            let objects = store.objects();
+            let one = objects.get_range(&key, start..12).await.unwrap_err();
+            let many = objects
+                .get_ranges(&key, &[0..1, start..12])
+                .await
+                .unwrap_err();
+            for error in [one, many] {
+                let error = crate::StoreError::from_objects("read", &key, error);
+                assert_eq!(error.kind(), crate::StoreErrorKind::Corrupt, "{error}");
+                assert!(error.to_string().contains("part-1.parquet"), "{error}");
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@
 use tarndb_db::DbError;
 use tarndb_sql::SqlError;
 use tarndb_storage::{StoreError, StoreErrorKind};
-use tarndb_table::{ErrorClass, TableError};
+use tarndb_table::TableError;
 use tarndb_types::ParseTxnRefError;
 
 use super::{ConflictKind, Error, ErrorKind, words};
@@ -46,20 +46,6 @@ fn of_store(kind: StoreErrorKind) -> ErrorKind {
     }
 }
 
-fn of_table(error: &TableError) -> ErrorKind {
-    if let TableError::Store(source) = error {
-        return of_store(source.kind());
-    }
-    match error.class() {
-        ErrorClass::Invalid => ErrorKind::Invalid,
-        ErrorClass::Unsupported => ErrorKind::Unsupported,
-        ErrorClass::Corrupt => ErrorKind::Corrupt,
-        ErrorClass::NotFound => ErrorKind::NotFound,
-        ErrorClass::Store => ErrorKind::Unavailable,
-        ErrorClass::Internal => ErrorKind::Internal,
-    }
-}
-
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         Self::from_chain(of_store(error.kind()), error)
@@ -68,7 +54,7 @@ impl From<StoreError> for Error {
 
 impl From<TableError> for Error {
     fn from(error: TableError) -> Self {
-        Self::from_chain(of_table(&error), error)
+        Self::from_chain(of_db(tarndb_db::table_kind(&error)), error)
     }
 }
 
