@@ -236,7 +236,9 @@ impl Transaction {
 
 impl Changes {
     pub(crate) fn is_empty(&self) -> bool {
-        self.actions.is_empty() && self.overlays.values().all(Overlay::is_unchanged)
+        let changes =
+            |overlay: &Overlay| !overlay.is_unchanged() && !overlay.only_emptied_nothing();
+        self.actions.is_empty() && !self.overlays.values().any(changes)
     }
 
     /// Tables whose entry the commit has to write, in the order of their ids.

@@ -94,6 +94,13 @@ impl Overlay {
             && self.metadata.is_empty()
     }
 
+    /// Whether all it did is to remove the rows of a table that had none: alone, that is no
+    /// change worth a record.
+    pub(crate) fn only_emptied_nothing(&self) -> bool {
+        let nothing = self.base.as_ref().is_some_and(|base| base.files.is_empty());
+        nothing && self.overwrite.is_some() && self.adds.is_empty() && self.metadata.is_empty()
+    }
+
     pub(crate) fn did(&mut self, operation: Operation) {
         if self.operations.last() != Some(&operation) {
             self.operations.push(operation);
@@ -196,17 +203,13 @@ impl Overlay {
         source_read_target: bool,
         operation: Operation,
     ) {
-        let had_data = self
-            .base
-            .as_ref()
-            .is_some_and(|base| !base.files.is_empty());
-        let replaces = had_data || (self.base.is_some() && !files.is_empty());
         self.adds.clear();
         self.own_deletions.clear();
         self.deletions.clear();
         self.removes.clear();
         Arc::make_mut(&mut self.state).files = imbl::OrdMap::new();
-        if replaces {
+        // Of an empty base too: others may append before the commit.
+        if self.base.is_some() {
             self.overwrite = Some(source_read_target || self.overwrite == Some(true));
             self.did(operation);
         }

@@ -405,7 +405,9 @@ impl Chaos {
         for id in &intent.created {
             state.insert(*id, Rows::new());
         }
-        for (id, delta) in &intent.deltas {
+        let changed =
+            |delta: &&Delta| delta.replaced || !delta.deleted.is_empty() || !delta.added.is_empty();
+        for (id, delta) in intent.deltas.iter().filter(|(_, delta)| changed(delta)) {
             let rows = state.get_mut(id).unwrap();
             if delta.replaced {
                 rows.clear();
