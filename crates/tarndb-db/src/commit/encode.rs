@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tarndb_delta::effects::{MODE_OVERWRITE, MODE_PARAMETER, SOURCE_READ_TARGET};
-use tarndb_table::codec::{Commit, CommitStamp, Entry, FileUpdate, TableCodec};
+use tarndb_table::codec::{Commit, CommitStamp, Entry, FileUpdate, MetadataChange, TableCodec};
 use tarndb_table::parquet::read::parquet_row_count;
 use tarndb_table::{DataFile, Deletion, TableState};
 use tarndb_txn::{Isolation, Operation};
@@ -173,6 +173,7 @@ impl<'a> Encoder<'a> {
         let codec = self.inner.codec(&table.format, &name)?;
         let files = self.file_changes(changed, codec.as_ref(), vectors).await?;
         let head = head.as_deref();
+        let metadata = pending_metadata(overlay, head);
         let commit = Commit {
             head,
             create: overlay.create.as_ref(),
@@ -182,7 +183,7 @@ impl<'a> Encoder<'a> {
             adds: &files.adds,
             updates: &files.updates,
             removes: &files.removes,
-            metadata: &overlay.metadata,
+            metadata: &metadata,
             data_change: true,
             stamp: CommitStamp {
                 txn: self.txn.id,
@@ -297,6 +298,25 @@ fn live_file(head: &TableState, path: &str) -> Result<Arc<DataFile>, DbError> {
     file.ok_or(DbError::Internal {
         what: "a file that was judged live is not at the head",
     })
+}
+
+/// The metadata changes that the head does not have yet: an equal column that another
+/// transaction added meanwhile is one change, not two.
+fn pending_metadata(overlay: &Overlay, head: Option<&TableState>) -> Vec<MetadataChange> {
+    let there = |change: &&MetadataChange| match (change, head) {
+        (MetadataChange::AddColumn(ours), Some(head)) => {
+            head.schema.field(&ours.name).is_some_and(|(_, theirs)| {
+                theirs.data_type == ours.data_type && theirs.nullable == ours.nullable
+            })
+        }
+        _ => false,
+    };
+    overlay
+        .metadata
+        .iter()
+        .filter(|change| !there(change))
+        .cloned()
+        .collect()
 }
 
 /// What a reader of the table's history needs to know that its files do not show.

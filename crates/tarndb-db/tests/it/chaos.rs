@@ -179,18 +179,6 @@ impl Chaos {
         let mark = open.txn.mark();
         let before = open.intent.clone();
         let result = self.act_once(open).await;
-        if std::env::var_os("CHAOS_LOG").is_some() {
-            eprintln!(
-                "act txn={} ops={:?} result={:?}",
-                open.txn.reference(),
-                open.intent
-                    .deltas
-                    .iter()
-                    .map(|(k, d)| (k.to_string(), d.replaced, d.deleted.len(), d.added.len()))
-                    .collect::<Vec<_>>(),
-                result.as_ref().err()
-            );
-        }
         if let Err(error) = &result {
             let kind = error.kind();
             assert!(
@@ -395,9 +383,6 @@ impl Chaos {
             return;
         };
         self.committed += 1;
-        if std::env::var_os("CHAOS_LOG").is_some() {
-            eprintln!("commit {version} {}", committed.txn);
-        }
         let mut state = self.head().clone();
         for id in &intent.dropped {
             assert!(state.remove(id).is_some(), "seed {}", self.seed);

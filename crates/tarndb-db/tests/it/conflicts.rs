@@ -281,3 +281,31 @@ async fn write_skew_passes_under_snapshot_and_not_under_serializable() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_equal_column_added_twice_is_one_column_and_another_type_is_incompatible() {
+    let (world, db, other, id) = six_rows().await;
+    let column = |data_type| MetadataChange::AddColumn(Field::new("c", data_type, true));
+    let (mut first, mut second) = (begin(&db).await, begin(&other).await);
+    let mut third = begin(&other).await;
+    append(&mut second, id, &[(7, 7)]).await;
+    first
+        .change_metadata(id, column(DataType::Long))
+        .await
+        .unwrap();
+    second
+        .change_metadata(id, column(DataType::Long))
+        .await
+        .unwrap();
+    third
+        .change_metadata(id, column(DataType::String))
+        .await
+        .unwrap();
+    first.commit().await.unwrap();
+    second.commit().await.unwrap();
+    assert_conflict(third.commit().await, false);
+    let db = world.open().await;
+    let state = db.snapshot().await.unwrap().table(id).await.unwrap();
+    assert_eq!(state.schema.fields.len(), 3);
+    assert_eq!(rows(&db, id).await.len(), 7);
+}
