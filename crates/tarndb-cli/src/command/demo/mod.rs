@@ -183,11 +183,15 @@ async fn numbers(session: &mut tarndb::Session, sql: &str) -> Result<Vec<i64>, F
         .collect()
 }
 
-/// The values of the first column of a query, as texts.
-async fn texts(session: &mut tarndb::Session, sql: &str) -> Result<Vec<String>, Failure> {
+/// The values of one column (from 0) of a query, as texts.
+async fn texts(
+    session: &mut tarndb::Session,
+    sql: &str,
+    column: usize,
+) -> Result<Vec<String>, Failure> {
     let mut found = Vec::new();
     for batch in session.query(sql).await? {
-        let Some(column) = batch.columns().first() else {
+        let Some(column) = batch.columns().get(column) else {
             continue;
         };
         for row in 0..batch.num_rows() {
