@@ -19,6 +19,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess};
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 use tarndb_db::Database;
 
@@ -27,6 +28,7 @@ use crate::error::{SqlError, translate::translate};
 use crate::function::{FunctionPlanner, Functions};
 use crate::name::{Spelling, same};
 use crate::options::SessionOptions;
+use crate::overflow::CheckedArithmetic;
 use crate::types::TableTypes;
 
 /// The engine's name for the database.
@@ -70,7 +72,10 @@ impl Engine {
         let functions = Arc::new(Functions::default());
         let config = config(options);
         let defaults = settings(config.options());
+        let mut rules = PhysicalOptimizer::new().rules;
+        rules.insert(0, Arc::new(CheckedArithmetic));
         let mut builder = SessionStateBuilder::new()
+            .with_physical_optimizer_rules(rules)
             .with_config(config)
             .with_runtime_env(Arc::new(runtime))
             .with_default_features()

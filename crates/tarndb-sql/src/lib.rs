@@ -21,6 +21,7 @@ mod import;
 mod name;
 mod options;
 mod outcome;
+mod overflow;
 mod parser;
 mod provider;
 mod query;

@@ -79,10 +79,12 @@ pub(super) async fn open(
         }
         Reader::Json => {
             no_options(call, "read_json")?;
-            let mut options = JsonReadOptions::default();
-            options.file_extension = &extension;
-            options.file_compression_type = compression;
-            options.schema_infer_max_records = INFER_ROWS;
+            let options = JsonReadOptions {
+                file_extension: &extension,
+                file_compression_type: compression,
+                schema_infer_max_records: INFER_ROWS,
+                ..Default::default()
+            };
             context.read_json(path, options).await
         }
         Reader::Parquet | Reader::Delta => {

@@ -11,7 +11,7 @@ mod selection;
 
 use std::sync::Arc;
 
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Result, Statistics};
@@ -118,11 +118,7 @@ impl TarnTable {
             .collect::<Vec<_>>();
         if let Some(hidden) = &hidden {
             fields.push(scan::file_field(hidden));
-            fields.push(Arc::new(Field::new(
-                &hidden.position,
-                arrow_schema::DataType::Int64,
-                false,
-            )));
+            fields.push(scan::position_field(hidden));
         }
         let files = pinned.state.files.values().cloned().collect();
         Self {

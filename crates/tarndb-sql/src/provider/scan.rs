@@ -44,6 +44,12 @@ pub(crate) fn file_field(hidden: &Hidden) -> FieldRef {
     Arc::new(Field::new(&hidden.file, DataType::UInt32, false))
 }
 
+/// The hidden column with a row's position, which the Parquet reader fills in.
+pub(crate) fn position_field(hidden: &Hidden) -> FieldRef {
+    let field = Field::new(&hidden.position, DataType::Int64, false);
+    Arc::new(field.with_extension_type(RowNumber))
+}
+
 /// Plans a scan.
 ///
 /// # Cost
@@ -167,8 +173,7 @@ impl Layout {
         let mut virtual_fields = Vec::<FieldRef>::new();
         if let Some(hidden) = &table.hidden {
             positions.push(first_partition + partition_fields.len());
-            let field = Field::new(&hidden.position, DataType::Int64, false);
-            virtual_fields.push(Arc::new(field.with_extension_type(RowNumber)));
+            virtual_fields.push(position_field(hidden));
         }
         let schema = TableSchema::builder(Arc::new(Schema::new(file_fields)))
             .with_table_partition_cols(partition_fields)

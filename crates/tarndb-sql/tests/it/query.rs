@@ -41,6 +41,34 @@ async fn queries_run() {
             "1",
         ),
         ("SELECT id FROM t LIMIT 1 OFFSET 1", "2"),
+        ("SELECT DISTINCT id + 1 FROM t ORDER BY 1", "2; 3"),
+        (
+            "SELECT count(*) FROM t GROUP BY v ORDER BY count(*), v",
+            "1; 1",
+        ),
+        (
+            "SELECT sum(id), v FROM t GROUP BY v ORDER BY sum(id) DESC",
+            "2|b; 1|a",
+        ),
+        (
+            "SELECT id % 2, count(*) FROM t GROUP BY 1 HAVING count(*) > 0 ORDER BY 1",
+            "0|1; 1|1",
+        ),
+        (
+            "SELECT upper(v), max(id) FROM t GROUP BY ALL ORDER BY 1",
+            "A|1; B|2",
+        ),
+        ("SELECT t.id FROM t ORDER BY t.v DESC", "2; 1"),
+        ("SELECT id + 1 FROM t ORDER BY v DESC", "3; 2"),
+        (
+            "SELECT COUNT(*) FILTER (WHERE id > 1), sum(id) OVER () FROM t GROUP BY id ORDER BY 1",
+            "0|3; 1|3",
+        ),
+        (
+            "SELECT (SELECT max(id) FROM t), exists(SELECT 1 FROM t)",
+            "2|true",
+        ),
+        ("SELECT unnest(named_struct('a', 1, 'b', 2))", "1|2"),
         (
             "SELECT CASE WHEN v = 'a' THEN NULL ELSE v END FROM t ORDER BY id",
             "NULL; b",
@@ -48,6 +76,14 @@ async fn queries_run() {
     ] {
         assert_eq!(rows(&mut session, query).await, expected, "{query}");
     }
+}
+
+#[tokio::test]
+async fn what_is_computed_is_named_by_its_text() {
+    let mut session = setup(TABLES).await;
+    let query = "SELECT count(*), Max(ID), id + 1 AS Next, v FROM t GROUP BY id, v";
+    let names = columns(&mut session, query).await;
+    assert_eq!(names, ["count(*)", "max(id)", "Next", "v"]);
 }
 
 #[tokio::test]
@@ -125,6 +161,15 @@ async fn errors_of_queries_are_told_in_our_words() {
         ("SELECT v FROM t GROUP BY id", "42000"),
         ("SELECT (SELECT id FROM t)", "21000"),
         ("SELECT * FROM t VERSION AS OF 1", "0A000"),
+        ("SELECT 9223372036854775807 + id FROM t", "22003"),
+        (
+            "SELECT id FROM t WHERE id * 9223372036854775807 > 5",
+            "22003",
+        ),
+        (
+            "CREATE TABLE big AS SELECT 9223372036854775807 - (0 - id) AS n FROM t",
+            "22003",
+        ),
     ] {
         let error = err(&mut session, query).await;
         assert_eq!(error.sqlstate(), state, "{query}: {}", chain(&error));
