@@ -208,11 +208,12 @@ impl Database {
     /// handle and all its clones. A handle that committed nothing only closes.
     ///
     /// # Errors
-    /// [`DbError::PublishFailed`]: the commits stand, another handle will publish them.
+    /// [`DbError::PublishFailed`]: the commits stand; closing again tries again, and another
+    /// handle will publish them too.
     pub async fn close(&self) -> Result<(), DbError> {
-        if self.inner.closed.swap(true, Ordering::SeqCst) {
-            return Ok(());
-        }
+        self.inner.closed.store(true, Ordering::SeqCst);
+        // A commit under way is published too; one that still waits for its turn is refused.
+        drop(self.inner.committing.lock().await);
         publish::flush(&self.inner).await
     }
 }

@@ -63,7 +63,9 @@ impl Default for DbOptions {
 pub struct TxnOptions {
     /// Snapshot unless said otherwise.
     pub isolation: Isolation,
-    /// The caller's own id, to ask for the outcome later; a retry with it commits once.
+    /// The caller's own id, to ask for the outcome later; a retry with it commits once, within
+    /// the retention of the log. Its commit reads the records back to the time that a version 7
+    /// id begins with; with any other id all of them.
     pub id: Option<TxnId>,
     /// Kept in the record.
     pub user_metadata: BTreeMap<String, Value>,

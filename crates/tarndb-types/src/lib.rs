@@ -105,15 +105,27 @@ impl fmt::Display for TxnRef {
 impl FromStr for TxnRef {
     type Err = ParseTxnRefError;
 
+    /// A bare uuid, as a client has it that chose the id and was killed, stands for base 0.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(id) = text.parse() {
+            return Ok(Self {
+                base: DbVersion::ZERO,
+                id,
+            });
+        }
         let parsed = text.split_once('-').and_then(|(base, id)| {
-            Some(Self { base: DbVersion(base.parse().ok()?), id: id.parse().ok()? })
+            Some(Self {
+                base: DbVersion(base.parse().ok()?),
+                id: id.parse().ok()?,
+            })
         });
-        parsed.ok_or_else(|| ParseTxnRefError { text: text.to_owned() })
+        parsed.ok_or_else(|| ParseTxnRefError {
+            text: text.to_owned(),
+        })
     }
 }
 
-/// A text that is not `<base version>-<uuid>`.
+/// A text that is neither `<base version>-<uuid>` nor a uuid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseTxnRefError {
     /// The offending text.
@@ -122,7 +134,11 @@ pub struct ParseTxnRefError {
 
 impl fmt::Display for ParseTxnRefError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a transaction reference (<base version>-<uuid>): text={:?}", self.text)
+        write!(
+            f,
+            "not a transaction reference (<base version>-<uuid>, or a chosen uuid): text={:?}",
+            self.text
+        )
     }
 }
 

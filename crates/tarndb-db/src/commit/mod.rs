@@ -14,6 +14,7 @@ mod vectors;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use tarndb_log::{Appended, LogError};
 use tarndb_types::{DbVersion, TxnId};
 
@@ -21,7 +22,6 @@ use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::error::{DbError, EarlierCommit};
 use crate::publish;
-use crate::record;
 use crate::transaction::{Committed, Transaction};
 
 use encode::{Encoded, Encoder};
@@ -30,6 +30,12 @@ use vectors::StoredVectors;
 
 /// Longest pause of a writer that lost a put, so that the others get their turn.
 const BACKOFF_MAX: Duration = Duration::from_millis(200);
+
+/// Records read at the same time when an old id is looked for.
+const FIND_PARALLEL: usize = 8;
+
+/// How far the clock that made an id may be ahead of the one that committed under it.
+const CLOCKS_APART_MAX_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// Writer features of the log that this build knows.
 const WRITER_FEATURES: [&str; 0] = [];
@@ -47,7 +53,7 @@ pub(crate) async fn commit(txn: Transaction) -> Result<Committed, DbError> {
             attempts: 0,
         });
     }
-    if let Some(version) = inner.caches.recent_commit(txn.id) {
+    if let Some(version) = find_first(&inner, &txn).await? {
         return Ok(earlier(
             &txn,
             EarlierCommit {
@@ -58,6 +64,7 @@ pub(crate) async fn commit(txn: Transaction) -> Result<Committed, DbError> {
     }
     let committed = {
         let _turn = inner.committing.lock().await;
+        inner.check_open()?;
         in_turn(&inner, &txn).await?
     };
     publish::after_commit(&inner, committed).await
@@ -97,6 +104,11 @@ async fn in_turn(inner: &Arc<Inner>, txn: &Transaction) -> Result<Committed, DbE
         let encoded = Encoder::new(inner, txn, &head).encode(&mut vectors).await?;
         attempts += 1;
         if put(inner, txn, &encoded).await? {
+            let entries = encoded
+                .states
+                .iter()
+                .map(|(id, state)| (*id, state.version));
+            publish::note_commit(inner, encoded.version, entries);
             for (table, state) in encoded.states {
                 inner.caches.put_state(table, state);
             }
@@ -118,8 +130,9 @@ async fn in_turn(inner: &Arc<Inner>, txn: &Transaction) -> Result<Committed, DbE
 /// Puts the record; false when another's is there, which is then the head.
 async fn put(inner: &Inner, txn: &Transaction, encoded: &Encoded) -> Result<bool, DbError> {
     let version = encoded.version;
-    let id: TxnId = txn.id;
-    let is_ours = move |bytes: &[u8]| record::holds_txn(bytes, id);
+    // Not by the id: another call under the same chosen id may have put other changes there,
+    // which the next round finds.
+    let is_ours = |bytes: &[u8]| bytes == encoded.bytes;
     tracing::debug!(target: "tarndb::step", version = version.0, "record.begin");
     let appended = inner
         .log
@@ -192,10 +205,26 @@ fn check_not_diverged(inner: &Inner, txn: &Transaction, head: &Catalog) -> Resul
     Ok(())
 }
 
-/// Where a transaction is, looked for in every record after its base.
+/// The commit of the same id at or below the transaction's snapshot. Only an id that the caller
+/// chose can be there; what lies above the snapshot is looked at while judging.
+async fn find_first(inner: &Inner, txn: &Transaction) -> Result<Option<DbVersion>, DbError> {
+    if !txn.chosen_id {
+        return Ok(inner.caches.recent_commit(txn.id));
+    }
+    let found = find(inner, DbVersion::ZERO, txn.id, txn.snapshot.version()).await;
+    match found {
+        // What was cleaned up cannot be asked any more.
+        Err(DbError::RecordMissing { .. }) => Ok(None),
+        other => other,
+    }
+}
+
+/// Where a transaction is, looked for in every record above its base, the newest first. With
+/// base 0, as for a client that kept nothing but the id, the search ends at records well before
+/// the time that a version 7 id begins with.
 ///
 /// # Cost
-/// A GET per record that is not cached.
+/// A GET per record that is not cached, some in parallel.
 pub(crate) async fn find(
     inner: &Inner,
     base: DbVersion,
@@ -205,10 +234,28 @@ pub(crate) async fn find(
     if let Some(version) = inner.caches.recent_commit(id) {
         return Ok(Some(version));
     }
-    for version in base.0 + 1..=head.0 {
-        if inner.record(DbVersion(version)).await?.holds(id) {
-            return Ok(Some(DbVersion(version)));
+    let oldest = minted_ms(id)
+        .filter(|_| base == DbVersion::ZERO)
+        .map(|minted| minted.saturating_sub(CLOCKS_APART_MAX_MS));
+    let mut records = futures::stream::iter((base.0 + 1..=head.0).rev())
+        .map(|version| inner.record(DbVersion(version)))
+        .buffered(FIND_PARALLEL);
+    while let Some(record) = records.next().await {
+        let record = record?;
+        if record.holds(id) {
+            return Ok(Some(record.version));
+        }
+        if oldest.is_some_and(|oldest| record.timestamp.0 < oldest) {
+            break;
         }
     }
     Ok(None)
+}
+
+/// When an id was made, in milliseconds since 1970, if it says so.
+fn minted_ms(id: TxnId) -> Option<i64> {
+    let ms = id.0.as_u128() >> 80;
+    (id.0.get_version_num() == 7)
+        .then(|| i64::try_from(ms).ok())
+        .flatten()
 }

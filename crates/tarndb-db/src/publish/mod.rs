@@ -210,15 +210,14 @@ fn unpublished(catalog: &Catalog) -> impl Iterator<Item = Arc<TableEntry>> {
         .map(Arc::clone)
 }
 
-/// Notes what a commit made and sees that it gets published.
+/// Sees that a commit gets published.
 pub(crate) async fn after_commit(
     inner: &Arc<Inner>,
     mut committed: Committed,
 ) -> Result<Committed, DbError> {
-    let Some(version) = committed.version.filter(|_| committed.attempts > 0) else {
+    if committed.attempts == 0 {
         return Ok(committed);
-    };
-    note_commit(inner, version).await;
+    }
     match inner.options.publish {
         PublishMode::Async => worker::wake(inner),
         PublishMode::Sync => {
@@ -237,15 +236,12 @@ pub(crate) async fn after_commit(
     Ok(committed)
 }
 
-async fn note_commit(inner: &Inner, version: DbVersion) {
-    let entries: Vec<(TableId, TableVersion)> = match inner.record(version).await {
-        Ok(record) => record
-            .entries()
-            .map(|(_, entry)| (entry.table, entry.version))
-            .collect(),
-        // Only saves requests later; the record is in the log.
-        Err(_) => Vec::new(),
-    };
+/// Notes what a commit made, for publishing; before anything else can happen to its caller.
+pub(crate) fn note_commit(
+    inner: &Inner,
+    version: DbVersion,
+    entries: impl IntoIterator<Item = (TableId, TableVersion)>,
+) {
     let interval = inner.options.checkpoint_interval;
     let mut state = inner.publisher.lock();
     state.committed_any = true;
@@ -257,15 +253,15 @@ async fn note_commit(inner: &Inner, version: DbVersion) {
 
 /// Publishes and writes what checkpoints are due.
 async fn work(inner: &Inner) -> Result<(), DbError> {
-    let found_due = std::mem::take(&mut inner.publisher.lock().found_due);
+    let found_due = inner.publisher.lock().found_due;
     let scope = if found_due {
         Scope::Everything
     } else {
         Scope::Own
     };
     let published = pass(inner, scope).await;
-    if published.is_err() {
-        inner.publisher.lock().found_due |= found_due;
+    if found_due && published.is_ok() {
+        inner.publisher.lock().found_due = false;
     }
     due::write_due(inner).await;
     published.map(|_| ())

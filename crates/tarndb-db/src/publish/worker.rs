@@ -1,6 +1,7 @@
 //! The background task of a handle.
 //!
-//! Invariant: at most one per handle; it holds no strong reference, so it ends with the handle.
+//! Invariant: at most one per handle; it holds no strong reference while it waits, so it ends
+//! with the handle. When it dies with its runtime, the next wake-up starts another.
 //! A wake-up is never lost and never queued twice: what is to do is read from the head.
 
 use std::sync::{Arc, Weak};
@@ -24,10 +25,22 @@ pub(super) fn wake(inner: &Arc<Inner>) {
         return;
     };
     let (weak, notify) = (Arc::downgrade(inner), Arc::clone(&inner.publisher.wake));
-    runtime.spawn(run(weak, notify));
+    let running = Running(Weak::clone(&weak));
+    runtime.spawn(run(weak, notify, running));
 }
 
-async fn run(inner: Weak<Inner>, wake: Arc<tokio::sync::Notify>) {
+/// Makes room for a new task when this one ends, be it by a panic or with its runtime.
+struct Running(Weak<Inner>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.publisher.lock().worker_started = false;
+        }
+    }
+}
+
+async fn run(inner: Weak<Inner>, wake: Arc<tokio::sync::Notify>, _running: Running) {
     loop {
         wake.notified().await;
         let Some(inner) = inner.upgrade() else {

@@ -35,6 +35,8 @@ use crate::snapshot::Snapshot;
 pub struct Transaction {
     pub(crate) snapshot: Snapshot,
     pub(crate) id: TxnId,
+    /// The caller chose the id, and may have committed under it before.
+    pub(crate) chosen_id: bool,
     pub(crate) isolation: Isolation,
     pub(crate) user_metadata: BTreeMap<String, Value>,
     pub(crate) changes: Changes,
@@ -72,6 +74,7 @@ pub struct Committed {
 impl Transaction {
     pub(crate) fn new(snapshot: Snapshot, options: TxnOptions) -> Self {
         let context = snapshot.database().inner.context();
+        let chosen_id = options.id.is_some();
         let id = options.id.unwrap_or_else(|| TxnId(context.uuid()));
         let changes = Changes {
             catalog: snapshot.catalog().clone(),
@@ -86,6 +89,7 @@ impl Transaction {
         Self {
             snapshot,
             id,
+            chosen_id,
             isolation,
             user_metadata,
             changes,

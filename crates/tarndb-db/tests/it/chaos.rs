@@ -186,12 +186,8 @@ impl Chaos {
                 "seed {}: {error:?}",
                 self.seed
             );
-            // A closed handle's transaction goes nowhere.
         }
         if result.is_err() || self.dice.percent(10) {
-            if std::env::var_os("CHAOS_LOG").is_some() {
-                eprintln!("rewind {}", open.txn.reference());
-            }
             open.txn.rewind(mark);
             open.intent = before;
         }
@@ -273,8 +269,8 @@ impl Chaos {
 
     fn fresh_rows(&mut self) -> Vec<Row> {
         // Some are many, so that vectors do not fit into the log.
-        let count = if self.dice.percent(20) {
-            600
+        let count = if self.dice.percent(15) {
+            3000
         } else {
             1 + self.dice.below(5) as i64
         };

@@ -8,6 +8,7 @@
     reason = "helpers of tests fail by panicking"
 )]
 
+mod adversity;
 mod bad_input;
 mod chaos;
 mod concurrency;
