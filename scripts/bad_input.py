@@ -591,13 +591,14 @@ def case_full_disk(make):
         noise = "INSERT INTO orders SELECT value, md5(CAST(value * 7919 AS STRING)) FROM generate_series(1, 400000) AS q(value);"
         says(tarn.run("sql", noise, ok=None), EXHAUSTED, str(mount))
         full = mount / "ballast"
-        with open(full, "wb") as ballast:
-            try:
-                while True:
-                    ballast.write(b"\0" * 4096)
-                    ballast.flush()
-            except OSError:
+        ballast = os.open(full, os.O_WRONLY | os.O_CREAT)
+        try:
+            while os.write(ballast, b"\0" * 4096):
                 pass
+        except OSError:
+            pass
+        finally:
+            os.close(ballast)
         outcome = write(tarn)
         says(outcome, EXHAUSTED, str(mount))
         outcome = tarn.run("sql", "BEGIN; INSERT INTO orders VALUES (8, 'x'); INSERT INTO stock VALUES (2, 5); COMMIT", ok=None)
