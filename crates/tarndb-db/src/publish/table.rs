@@ -4,6 +4,8 @@
 //! not ours ends it.
 //! Spec: docs/format/publishing.md.
 
+use std::time::Duration;
+
 use tarndb_storage::PutOutcome;
 use tarndb_types::TableVersion;
 
@@ -12,6 +14,11 @@ use super::probe::{Probed, is_ours, our_file, probe_published};
 use crate::catalog::TableEntry;
 use crate::database::Inner;
 use crate::error::{DbError, Divergence};
+
+/// Attempts at putting one version before the pass ends.
+const PUT_ATTEMPTS: u32 = 5;
+/// The pause after the first attempt; later ones are multiples of it.
+const PUT_PAUSE: Duration = Duration::from_millis(20);
 
 /// What putting one version came to.
 enum Put {
@@ -103,21 +110,35 @@ async fn skip_published(
     }
 }
 
+/// Puts one version. A store may say "exists" of what it does not hold (two requests at once),
+/// or nothing at all: what it holds decides, and the same bytes are sent again.
 async fn put(inner: &Inner, table: &TableEntry, version: TableVersion) -> Result<Put, DbError> {
     let (key, bytes) = our_file(inner, table, version).await?;
-    let outcome = inner.store.put_if_absent(&key, bytes).await?;
-    if let PutOutcome::Created = outcome {
-        return Ok(Put::Written);
-    }
-    match (is_ours(inner, table, version).await?, outcome) {
-        (Some(true), _) => Ok(Put::WasThere),
-        (Some(false), _) => Ok(Put::Foreign(key.to_string())),
-        // Not there: the next pass sends the same bytes again.
-        (None, PutOutcome::Unknown(error)) => Err(error.into()),
-        (None, _) => Err(tarndb_storage::StoreError::NotFound {
-            key: key.to_string(),
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let outcome = inner.store.put_if_absent(&key, bytes.clone()).await?;
+        if let PutOutcome::Created = outcome {
+            return Ok(Put::Written);
         }
-        .into()),
+        match is_ours(inner, table, version).await? {
+            Some(true) => return Ok(Put::WasThere),
+            Some(false) => return Ok(Put::Foreign(key.to_string())),
+            None if attempt < PUT_ATTEMPTS => {
+                let pause = inner.context().jittered(PUT_PAUSE * attempt);
+                inner.context().sleep(pause).await;
+            }
+            // The next pass goes on here.
+            None => {
+                return Err(match outcome {
+                    PutOutcome::Unknown(error) => error.into(),
+                    _ => tarndb_storage::StoreError::NotFound {
+                        key: key.to_string(),
+                    }
+                    .into(),
+                });
+            }
+        }
     }
 }
 

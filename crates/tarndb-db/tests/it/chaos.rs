@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, new_null_array};
-use tarndb_db::{Database, DbError, DbOptions, ErrorKind, PublishMode, Transaction};
+use tarndb_db::{Database, DbError, DbOptions, ErrorKind, PublishMode, Transaction, TxnStatus};
+use tarndb_storage::Context;
+use tarndb_storage::fault::{FaultPlan, FaultStore};
 use tarndb_table::codec::MetadataChange;
 use tarndb_table::{DataType, Field, TableWriter};
 use tarndb_txn::Operation;
@@ -70,6 +72,7 @@ struct Chaos {
     seed: u64,
     dice: Dice,
     world: World,
+    faults: Option<FaultStore>,
     handles: Vec<Database>,
     slots: Vec<Option<Open>>,
     history: BTreeMap<DbVersion, State>,
@@ -105,23 +108,64 @@ fn options(kind: usize) -> DbOptions {
 }
 
 impl Chaos {
-    async fn new(seed: u64) -> Self {
+    async fn new(seed: u64, plan: Option<FaultPlan>) -> Self {
         let world = World::new();
         drop(world.create().await);
-        let mut handles = Vec::new();
-        for kind in 0..HANDLES {
-            handles.push(Database::open(world.store(), options(kind)).await.unwrap());
+        let faults = plan.map(|plan| {
+            let context = Context::seeded(seed);
+            FaultStore::new(Arc::clone(&world.objects), plan, context)
+        });
+        if let Some(faults) = &faults {
+            faults.set_active(false);
         }
-        Self {
+        let mut chaos = Self {
             seed,
             dice: Dice(seed),
             world,
-            handles,
+            faults,
+            handles: Vec::new(),
             slots: (0..SLOTS).map(|_| None).collect(),
             history: BTreeMap::from([(DbVersion(0), State::new())]),
             next_row: 0,
             committed: 0,
             conflicts: 0,
+        };
+        for kind in 0..HANDLES {
+            let handle = chaos.open(kind).await;
+            chaos.handles.push(handle);
+        }
+        chaos
+    }
+
+    async fn open(&self, kind: usize) -> Database {
+        let store = match &self.faults {
+            Some(faults) => self.world.store_over(Arc::new(faults.clone())),
+            None => self.world.store(),
+        };
+        Database::open(store, options(kind)).await.unwrap()
+    }
+
+    /// Lets the store lie, or not.
+    fn lie(&self, active: bool) {
+        if let Some(faults) = &self.faults {
+            faults.set_active(active);
+        }
+    }
+
+    /// What may fail only where the store lies.
+    fn may_fail<T>(&self, result: Result<T, DbError>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let kind = error.kind();
+                let excused = !matches!(kind, ErrorKind::Internal | ErrorKind::Corrupt);
+                assert!(
+                    self.faults.is_some() && excused,
+                    "seed {}: {error:?}",
+                    self.seed
+                );
+                None
+            }
         }
     }
 
@@ -139,25 +183,30 @@ impl Chaos {
                 self.slots[slot] = Some(open);
             }
         }
+        self.lie(true);
         match self.dice.below(60) {
             0 => {
                 let kind = self.dice.index(HANDLES);
-                self.handles[kind].close().await.unwrap();
-                self.handles[kind] = Database::open(self.world.store(), options(kind))
-                    .await
-                    .unwrap();
+                let closed = self.handles[kind].close().await;
+                self.may_fail(closed);
+                self.lie(false);
+                self.handles[kind] = self.open(kind).await;
             }
             1 | 2 => {
                 let at = self.dice.index(HANDLES);
-                let report = self.handles[at].publish().await.unwrap();
-                assert!(report.diverged.is_empty());
+                let published = self.handles[at].publish().await;
+                if let Some(report) = self.may_fail(published) {
+                    assert!(report.diverged.is_empty(), "seed {}", self.seed);
+                }
             }
             3 | 4 => {
                 let at = self.dice.index(HANDLES);
-                self.handles[at].checkpoint().await.unwrap();
+                let checkpoint = self.handles[at].checkpoint().await;
+                self.may_fail(checkpoint);
             }
             _ => {}
         }
+        self.lie(false);
     }
 
     async fn begin(&mut self, slot: usize) {
@@ -366,16 +415,27 @@ impl Chaos {
 
     async fn finish(&mut self, open: Open) {
         let Open { txn, intent } = open;
-        let committed = match txn.commit().await {
-            Ok(committed) => committed,
+        let reference = txn.reference();
+        self.lie(true);
+        let result = txn.commit().await;
+        self.lie(false);
+        let version = match result {
+            Ok(committed) => committed.version,
             Err(DbError::Conflict { .. }) => {
                 self.conflicts += 1;
                 return;
             }
             Err(DbError::Closed) => return,
-            Err(error) => panic!("seed {}: {error:?}", self.seed),
+            Err(error) => {
+                self.may_fail::<()>(Err(error));
+                let honest = self.world.open().await;
+                match honest.lookup(reference).await.unwrap() {
+                    TxnStatus::Committed { version } => Some(version),
+                    _ => None,
+                }
+            }
         };
-        let Some(version) = committed.version else {
+        let Some(version) = version else {
             return;
         };
         self.committed += 1;
@@ -420,13 +480,15 @@ impl Chaos {
     }
 }
 
-#[tokio::test]
-async fn random_transactions_do_to_the_head_what_they_did_to_their_snapshot() {
+async fn run(seeds_default: u64, plan: impl Fn(u64) -> Option<FaultPlan>) {
     let seeds = std::env::var("TARNDB_CHAOS_SEEDS");
-    let seeds: u64 = seeds.ok().and_then(|text| text.parse().ok()).unwrap_or(4);
+    let seeds: u64 = seeds
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(seeds_default);
     let (mut committed, mut conflicts) = (0, 0);
     for seed in 0..seeds {
-        let mut chaos = Chaos::new(seed).await;
+        let mut chaos = Chaos::new(seed, plan(seed)).await;
         for _ in 0..STEPS {
             chaos.step().await;
         }
@@ -441,4 +503,24 @@ async fn random_transactions_do_to_the_head_what_they_did_to_their_snapshot() {
         conflicts += chaos.conflicts;
     }
     assert!(committed > conflicts / 4, "{committed} {conflicts}");
+}
+
+#[tokio::test]
+async fn random_transactions_do_to_the_head_what_they_did_to_their_snapshot() {
+    run(4, |_| None).await;
+}
+
+#[tokio::test]
+async fn they_do_so_too_when_the_store_lies_about_its_answers() {
+    let plan = |seed| FaultPlan {
+        seed,
+        error_before: 0.03,
+        error_after: 0.03,
+        lost_answer: 0.04,
+        self_conflict: 0.05,
+        phantom_conflict: 0.05,
+        late_effect: 0.05,
+        ..FaultPlan::default()
+    };
+    run(4, |seed| Some(plan(seed))).await;
 }
