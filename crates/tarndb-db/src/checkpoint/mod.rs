@@ -11,7 +11,7 @@ mod encode;
 use bytes::Bytes;
 use futures::TryFutureExt as _;
 use tarndb_log::hint;
-use tarndb_storage::{Path, PutOutcome, Store};
+use tarndb_storage::{Path, PutOutcome, Store, StoreError};
 use tarndb_types::DbVersion;
 
 pub use decode::{CheckpointError, decode};
@@ -21,23 +21,38 @@ use crate::catalog::Catalog;
 use crate::error::DbError;
 use crate::layout;
 
-/// Writes the checkpoint of a catalog and the hint to it. One that exists is left alone.
+/// Attempts at writing a checkpoint that the store says is there, though it is not.
+const PUT_ATTEMPTS: u32 = 3;
+
+/// Writes the checkpoint of a catalog and the hint to it. A usable one that exists is left
+/// alone; the hint never names one that was not seen.
 ///
 /// # Cost
-/// 2 PUTs.
+/// 2 PUTs; a GET more when somebody wrote it before.
 ///
 /// # Errors
-/// Whatever the store says; nothing is half-written.
+/// Whatever the store says; [`DbError::CheckpointUnusable`] when a damaged one is in the way.
+/// Nothing is half-written.
 pub async fn write(store: &Store, catalog: &Catalog) -> Result<(), DbError> {
     let version = catalog.version();
     tracing::debug!(target: "tarndb::step", version = version.0, "checkpoint.begin");
     let bytes = encode(catalog)?;
-    match store
-        .put_if_absent(&layout::checkpoint_key(version), bytes)
-        .await?
-    {
-        PutOutcome::Created | PutOutcome::AlreadyExists => {}
-        PutOutcome::Unknown(error) => return Err(error.into()),
+    let key = layout::checkpoint_key(version);
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let outcome = store.put_if_absent(&key, bytes.clone()).await?;
+        if matches!(outcome, PutOutcome::Created) || read(store, version).await?.is_some() {
+            break;
+        }
+        match outcome {
+            PutOutcome::Unknown(error) => return Err(error.into()),
+            _ if attempt < PUT_ATTEMPTS => {}
+            _ => {
+                let key = key.to_string();
+                return Err(StoreError::NotFound { key }.into());
+            }
+        }
     }
     hint::write_hint(store, &layout::hint_key(), version.0).await?;
     tracing::debug!(target: "tarndb::step", version = version.0, "checkpoint.end");
