@@ -247,8 +247,8 @@ impl DeltaError {
             | Self::BadPath { .. }
             | Self::BadDeletionVector { .. }
             | Self::LyingCheckpoint { .. }
+            | Self::BadCheckpoint { .. }
             | Self::TailGap { .. } => ErrorClass::Corrupt,
-            Self::BadCheckpoint { .. } | Self::WriteCheckpoint { .. } => ErrorClass::Corrupt,
             Self::Segment(source) => match source {
                 SegmentError::TooOld { .. } | SegmentError::TooNew { .. } => ErrorClass::NotFound,
                 _ => ErrorClass::Corrupt,
@@ -259,9 +259,10 @@ impl DeltaError {
             | Self::NewColumnNotNull { .. }
             | Self::PropertyRefused { .. }
             | Self::AppendOnly => ErrorClass::Invalid,
-            Self::IllegalCommit { .. } | Self::ForeignState | Self::Encode { .. } => {
-                ErrorClass::Internal
-            }
+            Self::IllegalCommit { .. }
+            | Self::ForeignState
+            | Self::Encode { .. }
+            | Self::WriteCheckpoint { .. } => ErrorClass::Internal,
             Self::Model(error) => error.class(),
             Self::Store(_) => ErrorClass::Store,
         }

@@ -9,8 +9,9 @@ use object_store::buffered::BufWriter;
 use parquet::arrow::AsyncArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use tarndb_storage::{Path, Store};
+use tarndb_storage::{Path, Store, StoreError};
 use tarndb_table::{CheckpointInfo, DataFile, Deletion, TableState};
 
 use super::batch::batch;
@@ -42,10 +43,7 @@ pub(crate) async fn write_checkpoint(
         .clone()
         .join(format!("{:020}.checkpoint.parquet", state.version.0));
     let actions = checkpoint_actions(state, store.context().now().0)?;
-    let fail = |source: Box<dyn std::error::Error + Send + Sync>| DeltaError::WriteCheckpoint {
-        file: key.to_string(),
-        source,
-    };
+    let fail = |error: ParquetError| failure(&key, error);
     let schema = checkpoint_schema();
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -57,7 +55,7 @@ pub(crate) async fn write_checkpoint(
     let sink = BufWriter::new(store.objects(), key.clone());
     let mut writer =
         AsyncArrowWriter::try_new_with_options(sink, std::sync::Arc::clone(&schema), options)
-            .map_err(|error| fail(error.into()))?;
+            .map_err(fail)?;
     let mut count = 0_u64;
     let mut adds = 0_u64;
     let mut actions = actions.peekable();
@@ -69,12 +67,9 @@ pub(crate) async fn write_checkpoint(
             .map(|action| u64::from(matches!(action, Action::Add(_))))
             .sum::<u64>();
         let rows = batch(&chunk, &schema).map_err(|error| fail(error.into()))?;
-        writer
-            .write(&rows)
-            .await
-            .map_err(|error| fail(error.into()))?;
+        writer.write(&rows).await.map_err(fail)?;
     }
-    writer.finish().await.map_err(|error| fail(error.into()))?;
+    writer.finish().await.map_err(fail)?;
     let size_bytes = u64::try_from(writer.bytes_written()).unwrap_or(0);
     let hint = format!(
         "{{\"version\":{},\"size\":{count},\"sizeInBytes\":{size_bytes},\"numOfAddFiles\":{adds}}}",
@@ -89,6 +84,36 @@ pub(crate) async fn write_checkpoint(
         actions: count,
         size_bytes,
     })
+}
+
+/// What a failure to write is: mostly one of the store, which the Parquet library wraps twice.
+fn failure(key: &Path, error: ParquetError) -> DeltaError {
+    let wrap = |source| DeltaError::WriteCheckpoint {
+        file: key.to_string(),
+        source,
+    };
+    let source = match error {
+        ParquetError::External(source) => source,
+        other => return wrap(other.into()),
+    };
+    let source = match source.downcast::<std::io::Error>() {
+        Ok(error)
+            if error
+                .get_ref()
+                .is_some_and(|inner| inner.is::<object_store::Error>()) =>
+        {
+            match error.into_inner().map(|inner| inner.downcast()) {
+                Some(Ok(error)) => {
+                    return StoreError::from_objects("write a checkpoint", key, *error).into();
+                }
+                Some(Err(inner)) => inner,
+                None => "the store failed".into(),
+            }
+        }
+        Ok(error) => error,
+        Err(other) => other,
+    };
+    wrap(source)
 }
 
 /// The reconciled actions of a state, less what has expired at `now_ms`.
