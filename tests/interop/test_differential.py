@@ -5,8 +5,7 @@ tables of all types; contents are compared, at times also through the readers of
 tables. Filters: one table of many small files with edge values; each predicate must select the
 same rows with pruning, in a form that cannot be pruned, and in DuckDB.
 
-Left out are rules in which the engines differ on purpose: an empty string in a partition is NULL
-here, and -0.0 compares below 0.0 in filters (they are compared only with and without pruning).
+Left out is what differs on purpose: an empty string in a partition is NULL here.
 TARNDB_INTEROP_SEED, TARNDB_DIFFERENTIAL_STATEMENTS and TARNDB_DIFFERENTIAL_FILTERS change the run.
 """
 
@@ -30,7 +29,7 @@ NAN, INF = float("nan"), float("inf")
 POOLS = {
     "i": [0, 1, -1, 7, 100, -100, 2**31 - 1 - 1000, -(2**31) + 1000],
     "n": [0, 1, -1, 2**53 + 1, -(2**53) - 1, 2**62, -(2**62)],
-    "d": [0.0, 1.0, -1.0, 0.1, 1e300, -1e300, 5e-324, NAN, INF, -INF, 2.5],
+    "d": [0.0, -0.0, 1.0, -1.0, 0.1, 1e300, -1e300, 5e-324, NAN, INF, -INF, 2.5],
     "dc": [D("0.000"), D("1.500"), D("-0.050"), D("99999999.999"), D("-99999999.999"), D("2.001")],
     "s": ["", "a", "A", "\u00fcn\u00ef", "\U0001f600", "\ufffd", "a" * 40, PREFIX + "1", PREFIX + "2", PREFIX + "\u00e9",
           "\U0010ffff" * 40, "it''s"[:4], "50%_off", "line\nbreak"],
@@ -307,7 +306,7 @@ def on_both(tarn, duck, statements):
 
 def test_random_changes_agree_with_duckdb(folder):
     seed = int(os.environ.get("TARNDB_INTEROP_SEED", "20240229"))
-    count = int(os.environ.get("TARNDB_DIFFERENTIAL_STATEMENTS", "90"))
+    count = int(os.environ.get("TARNDB_DIFFERENTIAL_STATEMENTS", "60"))
     rng, duck = random.Random(seed), readers.duckdb_connection()
     tarn = Tarn(folder / "db", init=True)
     kinds = rng.sample([k for k in PARTITIONS if k != "s"], 2)
@@ -366,7 +365,7 @@ def filter_table(rng, tarn, duck, kind):
 
 def test_filters_agree_with_duckdb_and_without_pruning(folder):
     seed = int(os.environ.get("TARNDB_INTEROP_SEED", "20240229"))
-    count = int(os.environ.get("TARNDB_DIFFERENTIAL_FILTERS", "150"))
+    count = int(os.environ.get("TARNDB_DIFFERENTIAL_FILTERS", "40"))
     rng, duck = random.Random(seed), readers.duckdb_connection()
     tarn = Tarn(folder / "db", init=True)
     wrong = []

@@ -113,6 +113,22 @@ def test_all_types_through_sql(folder):
     tarn.check("--deep")
 
 
+def test_files_are_zstd_and_name_no_view_types(folder):
+    tarn = Tarn(folder / "db", init=True)
+    tarn.sql(CREATE + INSERTS + "UPDATE typed SET raw = X'01', text = text || 'x' WHERE id = 1;"
+             "CREATE TABLE copied AS SELECT text || 'y' AS t, raw AS r, numbers FROM typed;")
+    paths = [p for name in ("typed", "copied") for p in (folder / f"db/main/{name}").rglob("*.parquet")
+             if "_delta_log" not in p.parts]
+    assert len(paths) >= 4, paths
+    for path in paths:
+        file = parquet.ParquetFile(path)
+        views = [str(f) for f in file.schema_arrow if "view" in str(f.type)]
+        assert not views, f"{path.name} names view types, which some readers refuse: {views}"
+        codecs = {file.metadata.row_group(0).column(i).compression for i in range(file.metadata.num_columns)}
+        assert codecs == {"ZSTD"}, f"{path.name}: {codecs}"
+    return f"{len(paths)} files"
+
+
 def test_reader_version_is_raised_only_by_features_in_use(folder):
     from deltalake import DeltaTable
 
