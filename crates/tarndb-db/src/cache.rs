@@ -1,7 +1,7 @@
 //! A bounded map that forgets what was used longest ago.
 //!
-//! Invariant: never holds more than its capacity. Only immutable things are cached, so an
-//! entry is never stale.
+//! Invariant: never holds more than its capacity, nor (but for one entry) more weight than it
+//! may. Only immutable things are cached, so an entry is never stale.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,9 +9,17 @@ use std::ops::RangeInclusive;
 
 /// The cache; not synchronised.
 pub(crate) struct Lru<K, V> {
-    entries: BTreeMap<K, (V, u64)>,
+    entries: BTreeMap<K, Slot<V>>,
     tick: u64,
     capacity: usize,
+    weight: usize,
+    weight_max: usize,
+}
+
+struct Slot<V> {
+    value: V,
+    used: u64,
+    weight: usize,
 }
 
 impl<K: Ord + Clone, V: Clone> Lru<K, V> {
@@ -20,33 +28,57 @@ impl<K: Ord + Clone, V: Clone> Lru<K, V> {
             entries: BTreeMap::new(),
             tick: 0,
             capacity: capacity.max(1),
+            weight: 0,
+            weight_max: usize::MAX,
         }
+    }
+
+    /// Bounds the sum of the weights, which [`Self::insert_weighing`] states, too.
+    pub(crate) fn with_weight_max(mut self, weight_max: usize) -> Self {
+        self.weight_max = weight_max;
+        self
     }
 
     pub(crate) fn get(&mut self, key: &K) -> Option<V> {
         self.tick += 1;
-        let (value, used) = self.entries.get_mut(key)?;
-        *used = self.tick;
-        Some(value.clone())
+        let slot = self.entries.get_mut(key)?;
+        slot.used = self.tick;
+        Some(slot.value.clone())
     }
 
     /// The entry with the greatest key in the range.
     pub(crate) fn newest_in(&mut self, range: RangeInclusive<K>) -> Option<(K, V)> {
         self.tick += 1;
-        let (key, (value, used)) = self.entries.range_mut(range).next_back()?;
-        *used = self.tick;
-        Some((key.clone(), value.clone()))
+        let (key, slot) = self.entries.range_mut(range).next_back()?;
+        slot.used = self.tick;
+        Some((key.clone(), slot.value.clone()))
     }
 
     pub(crate) fn insert(&mut self, key: K, value: V) {
+        self.insert_weighing(key, value, 0);
+    }
+
+    pub(crate) fn insert_weighing(&mut self, key: K, value: V, weight: usize) {
         self.tick += 1;
-        self.entries.insert(key, (value, self.tick));
-        while self.entries.len() > self.capacity {
-            let oldest = self.entries.iter().min_by_key(|(_, (_, used))| *used);
+        let slot = Slot {
+            value,
+            used: self.tick,
+            weight,
+        };
+        self.weight = self.weight.saturating_add(weight);
+        if let Some(before) = self.entries.insert(key, slot) {
+            self.weight = self.weight.saturating_sub(before.weight);
+        }
+        while self.entries.len() > self.capacity
+            || (self.weight > self.weight_max && self.entries.len() > 1)
+        {
+            let oldest = self.entries.iter().min_by_key(|(_, slot)| slot.used);
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
                 return;
             };
-            self.entries.remove(&oldest);
+            if let Some(gone) = self.entries.remove(&oldest) {
+                self.weight = self.weight.saturating_sub(gone.weight);
+            }
         }
     }
 }
@@ -56,5 +88,32 @@ impl<K, V> fmt::Debug for Lru<K, V> {
         f.debug_struct("Lru")
             .field("entries", &self.entries.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lru;
+
+    #[test]
+    fn the_longest_unused_goes_when_there_are_too_many_or_they_weigh_too_much() {
+        let mut cache = Lru::new(3).with_weight_max(10);
+        for key in 0..3 {
+            cache.insert_weighing(key, key, 4);
+        }
+        assert_eq!(
+            [0, 1, 2].map(|key| cache.get(&key)),
+            [None, Some(1), Some(2)]
+        );
+        cache.insert_weighing(1, 1, 1);
+        cache.insert_weighing(3, 3, 1);
+        cache.insert_weighing(4, 4, 1);
+        assert_eq!(
+            [1, 2, 3, 4].map(|key| cache.get(&key)),
+            [Some(1), None, Some(3), Some(4)]
+        );
+        cache.insert_weighing(5, 5, 100);
+        assert_eq!(cache.get(&5), Some(5));
+        assert_eq!(cache.entries.len(), 1);
     }
 }

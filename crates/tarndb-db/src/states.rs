@@ -23,7 +23,11 @@ use crate::record::{EntryBody, Record, Staged};
 
 /// Records kept in memory: enough to judge and publish without reading them again.
 const RECORDS_MAX: usize = 256;
-const DELETIONS_MAX: usize = 256;
+/// Their bytes, as they stand in the log: a record may have 1 MiB.
+const RECORDS_BYTES_MAX: usize = 32 << 20;
+/// Loaded deletion vectors kept in memory, and their bytes when stored.
+const DELETIONS_MAX: usize = 1024;
+const DELETIONS_BYTES_MAX: usize = 64 << 20;
 /// Ids of committed transactions kept, so that a retry under the same id finds its commit.
 const RECENT_TXNS_MAX: usize = 4096;
 
@@ -46,9 +50,9 @@ struct CachesInner {
 impl Caches {
     pub(crate) fn new(states_max: usize) -> Self {
         let inner = CachesInner {
-            records: Lru::new(RECORDS_MAX),
+            records: Lru::new(RECORDS_MAX).with_weight_max(RECORDS_BYTES_MAX),
             states: Lru::new(states_max),
-            deletions: Lru::new(DELETIONS_MAX),
+            deletions: Lru::new(DELETIONS_MAX).with_weight_max(DELETIONS_BYTES_MAX),
             recent: BTreeMap::new(),
         };
         Self {
@@ -65,7 +69,8 @@ impl Caches {
         while inner.recent.len() > RECENT_TXNS_MAX {
             inner.recent.pop_first();
         }
-        inner.records.insert(record.version, record);
+        let bytes = record.size_bytes;
+        inner.records.insert_weighing(record.version, record, bytes);
     }
 
     pub(crate) fn put_state(&self, id: TableId, state: Arc<TableState>) {
@@ -257,15 +262,16 @@ impl Inner {
             .load_deletion(&self.store, &table.location, deletion)
             .await
             .map_err(DbError::table(table.display_name()))?;
-        self.caches.lock().deletions.insert(key, Arc::clone(&rows));
+        self.put_deletion(table.id, descriptor, Arc::clone(&rows));
         Ok(rows)
     }
 
     pub(crate) fn put_deletion(&self, id: TableId, stored: &DvDescriptor, rows: Arc<RowSet>) {
+        let bytes = usize::try_from(stored.size_in_bytes).unwrap_or(0);
         self.caches
             .lock()
             .deletions
-            .insert(deletion_key(id, stored), rows);
+            .insert_weighing(deletion_key(id, stored), rows, bytes);
     }
 }
 
