@@ -12,9 +12,10 @@ use tarndb_delta::DeltaCodec;
 use tarndb_log::{Appended, LogDir};
 use tarndb_storage::{Context, Store};
 use tarndb_table::codec::TableCodec;
-use tarndb_types::{DatabaseId, DbVersion, TimestampMs, TxnId};
+use tarndb_types::{DatabaseId, DbVersion, TxnId};
 
 use crate::catalog::{Catalog, DEFAULT_SCHEMA, LOG_FORMAT};
+use crate::clock::ClockCheck;
 use crate::error::DbError;
 use crate::head::Head;
 use crate::options::{DbOptions, TxnOptions};
@@ -23,10 +24,7 @@ use crate::record::{self, Action, Record, RecordTxn, WRITER};
 use crate::snapshot::Snapshot;
 use crate::states::Caches;
 use crate::transaction::Transaction;
-use crate::{layout, open, publish};
-
-/// How far a writer's clock may be ahead of the store's.
-const CLOCK_AHEAD_MAX_MS: i64 = 5 * 60 * 1000;
+use crate::{clock, layout, open, publish};
 
 /// A handle; cheap to clone, all clones are one.
 #[derive(Clone, Debug)]
@@ -47,6 +45,7 @@ pub(crate) struct Inner {
     /// puts to each other.
     pub(crate) committing: tokio::sync::Mutex<()>,
     pub(crate) publisher: Publisher,
+    pub(crate) clock: ClockCheck,
     closed: AtomicBool,
 }
 
@@ -126,6 +125,7 @@ impl Database {
             caches,
             committing: tokio::sync::Mutex::new(()),
             publisher: Publisher::default(),
+            clock: ClockCheck::default(),
             closed: AtomicBool::new(false),
         };
         Self {
@@ -309,14 +309,8 @@ async fn check_clock(store: &Store, log: &LogDir) -> Result<(), DbError> {
     let first = listed
         .iter()
         .find(|object| log.parse_key(&object.key) == Some(0));
-    let Some(TimestampMs(theirs)) = first.map(|object| object.last_modified) else {
-        return Ok(());
-    };
-    // Store times have whole seconds, which makes ours look ahead by up to one.
-    let ahead_ms = store.context().now().0.saturating_sub(theirs);
-    if ahead_ms > CLOCK_AHEAD_MAX_MS {
-        Err(DbError::ClockAhead { ahead_ms })
-    } else {
-        Ok(())
+    match first {
+        Some(first) => clock::check_ahead(store.context(), first.last_modified),
+        None => Ok(()),
     }
 }

@@ -10,7 +10,7 @@
 //! Spec: docs/format/log.md, docs/format/checkpoint.md, docs/format/publishing.md.
 //!
 //! - [`record`], [`catalog`], [`invariants`], [`checkpoint`]: what is on disk, pure.
-//! - `open`, `head`, `states`: from disk to memory.
+//! - `open`, `head`, `states`, `clock`: from disk to memory.
 //! - [`database`], [`snapshot`], [`transaction`]: what callers hold.
 //! - `commit`, [`publish`]: what makes changes visible, here and to foreign readers.
 //! - [`status`], [`history`], [`check`]: what is there, what was done, whether it is sound.
@@ -19,6 +19,7 @@ mod cache;
 pub mod catalog;
 pub mod check;
 pub mod checkpoint;
+mod clock;
 mod commit;
 pub mod database;
 pub mod error;

@@ -31,6 +31,7 @@ use crate::transaction::{Overlay, Transaction};
 #[derive(Debug)]
 pub(crate) struct Encoded {
     pub(crate) version: DbVersion,
+    pub(crate) timestamp: TimestampMs,
     pub(crate) bytes: Bytes,
     /// The tables as the record leaves them.
     pub(crate) states: Vec<(TableId, Arc<TableState>)>,
@@ -96,6 +97,7 @@ impl<'a> Encoder<'a> {
             .map_err(|violation| DbError::Invariant { version, violation })?;
         Ok(Encoded {
             version,
+            timestamp,
             bytes,
             states,
             notices,

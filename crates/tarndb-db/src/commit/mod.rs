@@ -102,6 +102,10 @@ async fn in_turn(inner: &Arc<Inner>, txn: &Transaction) -> Result<Committed, DbE
         check_writable(&head)?;
         check_not_diverged(inner, txn, &head)?;
         let encoded = Encoder::new(inner, txn, &head).encode(&mut vectors).await?;
+        inner
+            .clock
+            .before_commit(&inner.store, head.timestamp(), encoded.timestamp)
+            .await?;
         attempts += 1;
         if put(inner, txn, &encoded).await? {
             let entries = encoded

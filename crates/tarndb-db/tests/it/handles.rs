@@ -98,6 +98,54 @@ async fn a_clock_far_ahead_of_the_store_is_refused() {
 }
 
 #[tokio::test]
+async fn a_clock_that_runs_ahead_does_not_drag_the_database_along() {
+    let world = World::new();
+    let db = world.create().await;
+    let id = create_table(&db, "t").await;
+    let clock = Arc::new(HandClock::default());
+    let now = Context::system().now().0;
+    clock.wall.store(now, Ordering::SeqCst);
+    let ahead = Database::open(store_with(&world, &clock, 1004), manual())
+        .await
+        .unwrap();
+    let counts = |db: &Database| db.store().meter().counts();
+    // Ahead, but not by much: nothing is asked.
+    clock.wall.fetch_add(4 * 60 * 1000, Ordering::SeqCst);
+    let before = counts(&ahead);
+    insert(&ahead, id, &[(1, 1)]).await;
+    assert_eq!((counts(&ahead) - before).head, 0);
+    clock.wall.fetch_add(7 * 60 * 1000, Ordering::SeqCst);
+    let mut txn = begin(&ahead).await;
+    append(&mut txn, id, &[(2, 2)]).await;
+    let error = txn.commit().await.unwrap_err();
+    assert!(matches!(error, DbError::ClockAhead { .. }), "{error}");
+    assert_eq!(rows(&db, id).await, [(1, 1)]);
+    let left = world.keys("_tarndb").await;
+    assert!(left.iter().all(|key| !key.contains("clock")), "{left:?}");
+}
+
+#[tokio::test]
+async fn the_clock_of_a_handle_is_compared_once_after_idle_times() {
+    let world = World::new();
+    let clock = Arc::new(HandClock::default());
+    let past = Context::system().now().0 - 60 * 60 * 1000;
+    clock.wall.store(past, Ordering::SeqCst);
+    let db = Database::create(store_with(&world, &clock, 1005), manual())
+        .await
+        .unwrap();
+    let id = create_table(&db, "t").await;
+    let mut heads = Vec::new();
+    for _ in 0..3 {
+        clock.wall.fetch_add(10 * 60 * 1000, Ordering::SeqCst);
+        clock.monotonic.fetch_add(10 * 60 * 1000, Ordering::SeqCst);
+        let before = db.store().meter().counts();
+        insert(&db, id, &[(1, 1)]).await;
+        heads.push((db.store().meter().counts() - before).head);
+    }
+    assert_eq!(heads, [1, 0, 0]);
+}
+
+#[tokio::test]
 async fn an_opened_handle_publishes_what_it_finds_in_the_background() {
     let world = World::new();
     let db = world.create().await;
