@@ -8,14 +8,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tarndb_storage::{Path, Store};
-use tarndb_table::{Deletion, Entry, RowSet};
+use tarndb_table::{Deletion, Entry, RowSet, Schema, TableError};
 use tarndb_txn::{
     ConfigEffect, Operation, OverwriteKind, Removal, SchemaEffect, TableEffects, Touched,
 };
 
 use crate::action::{Action, Add, Change, CommitInfo, DeletionVector, Metadata, Remove};
+use crate::encode::checked_partitioning;
 use crate::error::DeltaError;
 use crate::load::entry_actions;
+use crate::schema_json::schema_string;
 use crate::{dv, path};
 
 /// Parameter of `commitInfo` that names how data was written.
@@ -225,8 +227,22 @@ fn metadata_effects(
 
 /// Equal for equal schemas and partitionings only.
 fn fingerprint(metadata: &Metadata) -> String {
-    format!(
-        "{} partitioned by {:?}",
-        metadata.schema_string, metadata.partition_columns
-    )
+    fingerprint_of(&metadata.schema_string, &metadata.partition_columns)
+}
+
+fn fingerprint_of(schema: &str, partition_columns: &[String]) -> String {
+    format!("{schema} partitioned by {partition_columns:?}")
+}
+
+/// The effect of replacing a table's schema, as it is decoded from the commit that does so.
+///
+/// # Errors
+/// The schema or the partitioning is illegal.
+pub fn replaced_schema(
+    schema: &Schema,
+    partition_columns: &[String],
+) -> Result<SchemaEffect, TableError> {
+    let partition_columns = checked_partitioning(schema, partition_columns)?;
+    let fingerprint = fingerprint_of(&schema_string(schema)?, &partition_columns);
+    Ok(SchemaEffect::Replace { fingerprint })
 }

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use tarndb_delta::effects::replaced_schema;
+use tarndb_table::TableError;
 use tarndb_table::codec::MetadataChange;
 use tarndb_txn::{
     CatalogEffect, ConfigEffect, Effects, Isolation, OverwriteKind, Read, Removal, SchemaEffect,
@@ -34,7 +36,10 @@ pub(crate) fn own_effects(txn: &Transaction) -> Result<Effects, DbError> {
     }
     for (id, overlay) in changes.changed_tables() {
         let table = effects.tables.entry(id).or_default();
-        fill_table_effects(table, overlay);
+        fill_table_effects(table, overlay).map_err(|error| {
+            let entry = changes.catalog.table(id);
+            DbError::table(entry.map_or_else(|| id.to_string(), |e| e.display_name()))(error)
+        })?;
     }
     if txn.isolation == Isolation::Serializable {
         for id in &changes.reads {
@@ -45,7 +50,7 @@ pub(crate) fn own_effects(txn: &Transaction) -> Result<Effects, DbError> {
     Ok(effects)
 }
 
-fn fill_table_effects(table: &mut TableEffects, overlay: &Overlay) {
+fn fill_table_effects(table: &mut TableEffects, overlay: &Overlay) -> Result<(), TableError> {
     table.operation = Some(overlay.operation());
     table.adds = !overlay.adds.is_empty();
     for (path, rows) in &overlay.deletions {
@@ -60,11 +65,15 @@ fn fill_table_effects(table: &mut TableEffects, overlay: &Overlay) {
         .overwrite
         .map(|source_read_target| OverwriteKind::All { source_read_target });
     for change in &overlay.metadata {
-        add_metadata_effect(table, change);
+        add_metadata_effect(table, change)?;
     }
+    Ok(())
 }
 
-fn add_metadata_effect(table: &mut TableEffects, change: &MetadataChange) {
+fn add_metadata_effect(
+    table: &mut TableEffects,
+    change: &MetadataChange,
+) -> Result<(), TableError> {
     match change {
         MetadataChange::AddColumn(field) => table.schema.push(SchemaEffect::AddColumn {
             name: field.name.clone(),
@@ -87,11 +96,11 @@ fn add_metadata_effect(table: &mut TableEffects, change: &MetadataChange) {
         MetadataChange::ReplaceSchema {
             schema,
             partition_columns,
-        } => {
-            let fingerprint = format!("{schema:?} {partition_columns:?}");
-            table.schema.push(SchemaEffect::Replace { fingerprint });
-        }
+        } => table
+            .schema
+            .push(replaced_schema(schema, partition_columns)?),
     }
+    Ok(())
 }
 
 /// Adds what `action` does to the catalog, which is moved forward by it.

@@ -20,6 +20,8 @@ pub(crate) struct Resolver<'a> {
     base: DbVersion,
     ours: Effects,
     catalog: Catalog,
+    /// What the transaction shows: it names the tables that it creates.
+    own: Catalog,
 }
 
 impl<'a> Resolver<'a> {
@@ -30,6 +32,7 @@ impl<'a> Resolver<'a> {
             base: txn.snapshot.version(),
             ours: own_effects(txn)?,
             catalog: txn.snapshot.catalog().clone(),
+            own: txn.changes.catalog.clone(),
         })
     }
 
@@ -82,9 +85,10 @@ impl<'a> Resolver<'a> {
     }
 
     fn conflict(&self, retryable: bool, conflict: Conflict) -> DbError {
-        let table = conflict
-            .table
-            .and_then(|id| self.catalog.table_or_dropped(id));
+        let table = conflict.table.and_then(|id| {
+            let known = self.catalog.table_or_dropped(id);
+            known.or_else(|| self.own.table_or_dropped(id))
+        });
         let table = table.map(|table| table.display_name());
         DbError::Conflict {
             retryable,

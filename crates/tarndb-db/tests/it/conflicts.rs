@@ -216,7 +216,8 @@ async fn one_name_taken_twice_is_incompatible() {
     first.create_table("main", new_table("new")).await.unwrap();
     second.create_table("main", new_table("NEW")).await.unwrap();
     first.commit().await.unwrap();
-    assert_conflict(second.commit().await, false);
+    let told = assert_conflict(second.commit().await, false);
+    assert!(told.contains("CREATE TABLE of main.NEW"), "{told}");
 
     let (mut first, mut second) = (begin(&db).await, begin(&other).await);
     first.create_schema("s").unwrap();
@@ -308,4 +309,28 @@ async fn an_equal_column_added_twice_is_one_column_and_another_type_is_incompati
     let state = db.snapshot().await.unwrap().table(id).await.unwrap();
     assert_eq!(state.schema.fields.len(), 3);
     assert_eq!(rows(&db, id).await.len(), 7);
+}
+
+#[tokio::test]
+async fn replacing_a_schema_twice_by_the_same_is_retryable_and_by_another_incompatible() {
+    let (world, db, other, id) = six_rows().await;
+    let replace = |fields: usize| {
+        let mut schema = new_table("t").schema;
+        schema.fields.truncate(fields);
+        MetadataChange::ReplaceSchema {
+            schema,
+            partition_columns: Vec::new(),
+        }
+    };
+    for (fields, retryable) in [(2, true), (1, false)] {
+        let (mut first, mut second) = (begin(&db).await, begin(&other).await);
+        for (txn, fields) in [(&mut first, 2), (&mut second, fields)] {
+            txn.truncate(id).await.unwrap();
+            txn.change_metadata(id, replace(fields)).await.unwrap();
+        }
+        append(&mut first, id, &[(7, 7)]).await;
+        first.commit().await.unwrap();
+        assert_conflict(second.commit().await, retryable);
+    }
+    assert_eq!(rows(&world.open().await, id).await, [(7, 7)]);
 }

@@ -241,13 +241,15 @@ impl Draft {
         (!same).then(|| self.protocol.clone())
     }
 
-    /// The metadata, when the commit must state it.
+    /// The metadata, when the commit must state it: also when it replaces the schema by an equal
+    /// one, which others judge it by.
     pub(super) fn new_metadata(&self) -> Option<Metadata> {
         let same = self
             .base
             .as_ref()
             .is_some_and(|(_, base)| *base == self.metadata);
-        (!same).then(|| self.metadata.clone())
+        let stated = !same || self.changes.contains(&Change::ReplaceSchema);
+        stated.then(|| self.metadata.clone())
     }
 
     /// May rows be removed from the table?
@@ -258,7 +260,7 @@ impl Draft {
 }
 
 /// The partition columns, spelled as in the schema, when both are legal.
-fn checked_partitioning(
+pub(crate) fn checked_partitioning(
     schema: &Schema,
     partition_columns: &[String],
 ) -> Result<Vec<String>, DeltaError> {

@@ -15,6 +15,7 @@ mod tests;
 use tarndb_table::{Commit, Entry};
 
 use self::draft::Draft;
+pub(crate) use self::draft::checked_partitioning;
 use crate::action::{Action, CommitInfo, DomainMetadata, TarnInfo};
 use crate::error::DeltaError;
 use crate::feature;
