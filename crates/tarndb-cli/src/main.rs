@@ -9,6 +9,7 @@ mod command;
 mod failure;
 mod interrupt;
 mod logging;
+mod memory;
 mod progress;
 mod render;
 mod shell;
@@ -23,6 +24,7 @@ use failure::{Failure, code};
 const STACK_BYTES: usize = 16 << 20;
 
 fn main() -> ExitCode {
+    memory::bound_allocator();
     std::panic::set_hook(Box::new(report_bug));
     let thread = std::thread::Builder::new()
         .stack_size(STACK_BYTES)

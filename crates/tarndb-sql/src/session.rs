@@ -174,8 +174,10 @@ impl Session {
         Ok(())
     }
 
-    /// Marks an open transaction as failed and forgets its changes.
-    fn fail(&mut self) {
+    /// Marks an open transaction as failed and forgets its changes: what every error of
+    /// [`Self::execute`] does. For callers that meet an error while they read the rows of an
+    /// outcome.
+    pub fn fail(&mut self) {
         if let Mode::Open(_) = self.mode {
             self.mode = Mode::Failed;
         }
@@ -358,7 +360,10 @@ impl Session {
             | Statement::DropSchema { .. }
             | Statement::DropTable { .. }
             | Statement::AlterTable { .. } => {
-                let (tag, rows) = self.change(txn, spelling).define(statement).await?;
+                let mut change = self.change(txn, spelling);
+                let notice = change.notice(statement);
+                let (tag, rows) = change.define(statement).await?;
+                self.notices.extend(notice);
                 Ok(match rows {
                     Some(rows) => Outcome::Count { tag, rows },
                     None => Outcome::Done { tag },

@@ -5,6 +5,8 @@
 //!
 //! Run: cargo run -p tarndb --example conflict_and_retry
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
 use tarndb::{Database, Result, Session};
 
 #[tokio::main]
@@ -32,10 +34,9 @@ async fn main() -> Result<()> {
     take(&mut anna, "1A", "Anna, with a dog").await?;
     take(&mut bert, "1A", "Bert").await?;
     anna.run("COMMIT").await?;
-    let error = bert
-        .run("COMMIT")
-        .await
-        .expect_err("Anna changed the row first");
+    let Err(error) = bert.run("COMMIT").await else {
+        unreachable!("Anna changed the row first");
+    };
     assert!(error.is_retryable());
     println!(
         "the same row: {error} (SQLSTATE {})",

@@ -3,13 +3,17 @@
 //!
 //! Run: cargo run -p tarndb --example time_travel
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::error::Error;
+
 use tarndb::arrow::array::AsArray;
 use tarndb::arrow::datatypes::Int64Type;
 use tarndb::{Database, Result, Session};
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+async fn main() -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
     let root = folder.path().join("diary");
     let db = Database::create(&root.to_string_lossy()).await?;
     let mut session = db.session()?;
@@ -48,7 +52,7 @@ async fn main() -> Result<()> {
     assert_eq!(number(&mut session, &newest).await?, 1);
     assert_eq!(number(&mut session, &older).await?, 2);
     println!("read by path: 1 row, and 2 rows at table version 1");
-    db.close().await
+    Ok(db.close().await?)
 }
 
 async fn number(session: &mut Session, sql: &str) -> Result<i64> {

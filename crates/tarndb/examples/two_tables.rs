@@ -2,15 +2,19 @@
 //!
 //! Run: cargo run -p tarndb --example two_tables
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::error::Error;
 use std::sync::Arc;
 
 use tarndb::arrow::array::{ArrayRef, Int64Array, StringArray};
+use tarndb::arrow::error::ArrowError;
 use tarndb::arrow::record_batch::RecordBatch;
 use tarndb::{Database, Result};
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+async fn main() -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
     let db = Database::create(&folder.path().join("shop").to_string_lossy()).await?;
     let mut session = db.session()?;
     session
@@ -22,11 +26,11 @@ async fn main() -> Result<()> {
 
     // Rows are Arrow batches; their files are written now and seen by nobody yet.
     let mut txn = db.begin().await?;
-    txn.append("orders", [batch("id", [1, 2], "item", ["kayak", "oar"])])
+    txn.append("orders", [batch("id", [1, 2], "item", ["kayak", "oar"])?])
         .await?;
     txn.append(
         "shipments",
-        [batch("order_id", [1, 2], "city", ["Bergen", "Oslo"])],
+        [batch("order_id", [1, 2], "city", ["Bergen", "Oslo"])?],
     )
     .await?;
     assert_eq!(
@@ -44,7 +48,7 @@ async fn main() -> Result<()> {
 
     // A transaction that is dropped leaves nothing behind.
     let mut txn = db.begin().await?;
-    txn.append("orders", [batch("id", [3, 4], "item", ["rope", "tent"])])
+    txn.append("orders", [batch("id", [3, 4], "item", ["rope", "tent"])?])
         .await?;
     txn.rollback();
     assert_eq!(rows(&db).await?, (2, 2));
@@ -52,13 +56,13 @@ async fn main() -> Result<()> {
         "a rolled back transaction left (orders, shipments) = {:?}",
         rows(&db).await?
     );
-    db.close().await
+    Ok(db.close().await?)
 }
 
-fn batch(a: &str, numbers: [i64; 2], b: &str, texts: [&str; 2]) -> RecordBatch {
+fn batch(a: &str, numbers: [i64; 2], b: &str, texts: [&str; 2]) -> Result<RecordBatch, ArrowError> {
     let numbers = Arc::new(Int64Array::from_iter_values(numbers)) as ArrayRef;
     let texts = Arc::new(StringArray::from_iter_values(texts)) as ArrayRef;
-    RecordBatch::try_from_iter([(a, numbers), (b, texts)]).expect("columns of equal length")
+    RecordBatch::try_from_iter([(a, numbers), (b, texts)])
 }
 
 async fn rows(db: &Database) -> Result<(u64, u64)> {

@@ -183,6 +183,18 @@ impl Database {
         Ok(self.inner.check(deep, progress).await?)
     }
 
+    /// Verifies the records and checkpoints of a database that cannot be opened.
+    ///
+    /// # Errors
+    /// The store's only: damage is in the report.
+    pub async fn check_log(
+        url: &str,
+        options: &Options,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<CheckReport> {
+        Ok(tarndb_db::Database::check_log(store(url, options)?, progress).await?)
+    }
+
     /// The requests made to the store since this handle was opened.
     pub fn requests(&self) -> Counts {
         self.inner.store().meter().counts()

@@ -58,53 +58,58 @@ pub enum ConflictKind {
 }
 
 /// An error: what, where, what to do, and what it came from.
-#[derive(Debug)]
 pub struct Error {
+    /// Boxed, so that results stay small.
+    told: Box<Told>,
+}
+
+struct Told {
     kind: ErrorKind,
     message: String,
     context: Option<String>,
     advice: Option<String>,
     sqlstate: Option<&'static str>,
     position: Option<(usize, usize)>,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    source: Box<dyn std::error::Error + Send + Sync>,
 }
 
 impl Error {
     /// How to react.
     pub fn kind(&self) -> ErrorKind {
-        self.kind
+        self.told.kind
     }
 
     /// What happened, on one line.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.told.message
     }
 
     /// Where: table, version, file, column, as `name=value` texts.
     pub fn context(&self) -> Option<&str> {
-        self.context.as_deref()
+        self.told.context.as_deref()
     }
 
     /// What to do about it; empty when nothing is known beyond the kind.
     pub fn advice(&self) -> &str {
-        self.advice
+        self.told
+            .advice
             .as_deref()
-            .unwrap_or_else(|| words::advice(self.kind))
+            .unwrap_or_else(|| words::advice(self.told.kind))
     }
 
     /// The SQLSTATE, when the error came from a statement.
     pub fn sqlstate(&self) -> Option<&'static str> {
-        self.sqlstate
+        self.told.sqlstate
     }
 
     /// Line and column (from 1, in characters) in the text of the statements, where known.
     pub fn position(&self) -> Option<(usize, usize)> {
-        self.position
+        self.told.position
     }
 
     /// Whether running the transaction again is right.
     pub fn is_retryable(&self) -> bool {
-        self.kind == ErrorKind::Conflict(ConflictKind::Retryable)
+        self.told.kind == ErrorKind::Conflict(ConflictKind::Retryable)
     }
 
     /// An error told by the texts of `source` and of what it came from.
@@ -123,19 +128,20 @@ impl Error {
         parts: words::Parts,
         source: impl std::error::Error + Send + Sync + 'static,
     ) -> Self {
-        Self {
+        let told = Box::new(Told {
             kind,
             message: parts.message,
             context: parts.context,
             advice: parts.advice,
             sqlstate: None,
             position: None,
-            source: Some(Box::new(source)),
-        }
+            source: Box::new(source),
+        });
+        Self { told }
     }
 
     fn with_place(mut self, place: String) -> Self {
-        self.context = Some(match self.context.take() {
+        self.told.context = Some(match self.told.context.take() {
             Some(context) => format!("{place}, {context}"),
             None => place,
         });
@@ -143,10 +149,21 @@ impl Error {
     }
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Told { kind, source, .. } = &*self.told;
+        f.debug_struct("Error")
+            .field("kind", kind)
+            .field("text", &self.to_string())
+            .field("source", source)
+            .finish()
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        match &self.context {
+        f.write_str(&self.told.message)?;
+        match &self.told.context {
             Some(context) => write!(f, ": {context}"),
             None => Ok(()),
         }
@@ -155,8 +172,6 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source
-            .as_ref()
-            .map(|error| &**error as &(dyn std::error::Error + 'static))
+        Some(&*self.told.source)
     }
 }

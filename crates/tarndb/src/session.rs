@@ -76,7 +76,7 @@ impl Session {
     ///
     /// # Errors
     /// Inside a transaction an error fails the transaction: until ROLLBACK every statement is
-    /// refused.
+    /// refused. An error in the rows of an outcome comes later; [`Self::fail`] tells it.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the statement; nothing of an autocommit statement becomes
@@ -94,27 +94,43 @@ impl Session {
     }
 
     /// Runs every statement of `text`, and gives the rows of the last one.
+    ///
+    /// # Errors
+    /// As [`Self::execute`], and those of reading the rows.
     pub async fn query(&mut self, text: &str) -> Result<Vec<RecordBatch>> {
         match self.sql(text).await? {
-            Outcome::Rows { stream, .. } => stream.try_collect().await,
+            Outcome::Rows { stream, .. } => {
+                let rows = stream.try_collect().await;
+                rows.inspect_err(|_| self.fail())
+            }
             Outcome::Count { .. } | Outcome::Done { .. } => Ok(Vec::new()),
         }
     }
 
     /// Runs every statement of `text`, and gives the number of rows that the last one
     /// changed or returned.
+    ///
+    /// # Errors
+    /// As [`Self::execute`], and those of reading the rows.
     pub async fn run(&mut self, text: &str) -> Result<u64> {
         match self.sql(text).await? {
             Outcome::Rows { mut stream, .. } => {
                 let mut rows = 0;
                 while let Some(batch) = stream.next().await {
-                    rows += batch?.num_rows() as u64;
+                    rows += batch.inspect_err(|_| self.fail())?.num_rows() as u64;
                 }
                 Ok(rows)
             }
             Outcome::Count { rows, .. } => Ok(rows),
             Outcome::Done { .. } => Ok(0),
         }
+    }
+
+    /// Fails the open transaction, as the error of a statement does: until ROLLBACK every
+    /// statement is refused. For callers that read the rows of an [`Outcome`] themselves and
+    /// meet an error there.
+    pub fn fail(&mut self) {
+        self.inner.fail();
     }
 
     /// Loads files into tables, all in one transaction (the open one, if there is one).

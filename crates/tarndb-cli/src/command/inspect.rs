@@ -2,7 +2,9 @@
 //!
 //! Invariant: these commands change nothing, beyond what an opened database does by itself.
 
-use tarndb::{Database, LogEntry, Progress as CheckProgress, TableStatus, TxnStatus};
+use tarndb::{
+    CheckReport, Database, LogEntry, Options, Progress as CheckProgress, TableStatus, TxnStatus,
+};
 
 use super::Output;
 use super::listing::Listing;
@@ -117,14 +119,37 @@ pub(super) async fn check(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let progress = Progress::steps("check");
-    let result = database
-        .check(deep, |now: CheckProgress| {
-            progress.label(&now.stage);
-            progress.set(now.done, now.total);
-        })
-        .await;
+    let report = database.check(deep, show(&progress)).await;
     progress.clear();
-    let report = result?;
+    tell(&report?, deep, database.url(), output)
+}
+
+/// Verifies the log of a database that cannot be opened because of `reason`.
+pub(super) async fn check_log(
+    url: &str,
+    options: &Options,
+    reason: tarndb::Error,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let progress = Progress::steps("check");
+    let report = Database::check_log(url, options, show(&progress)).await;
+    progress.clear();
+    let report = report?;
+    if report.is_clean() {
+        return Err(reason.into());
+    }
+    output.line("the database cannot be opened; only its log was checked")?;
+    tell(&report, false, url, output)
+}
+
+fn show(progress: &Progress) -> impl FnMut(CheckProgress) + Send {
+    |now| {
+        progress.label(&now.stage);
+        progress.set(now.done, now.total);
+    }
+}
+
+fn tell(report: &CheckReport, deep: bool, url: &str, output: &mut Output) -> Result<(), Failure> {
     let looked_at = format!(
         "checked {} records, {} checkpoints, {} tables, {} data files{}",
         report.records,
@@ -161,6 +186,6 @@ pub(super) async fn check(
         many => format!("{many} things are"),
     };
     Err(Failure::found(format!("check: {count} not as committed"))
-        .at(database.url())
+        .at(url)
         .advise("keep a copy of the folder before you repair anything"))
 }

@@ -14,7 +14,7 @@ pub(crate) use sql::{Runner, read_stdin};
 
 use std::io::{BufWriter, IsTerminal, Stdout, Write};
 
-use tarndb::{Database, Options};
+use tarndb::{Database, ErrorKind, Options};
 
 use crate::args::{Action, Meant};
 use crate::failure::Failure;
@@ -44,7 +44,19 @@ pub(crate) async fn run(meant: Meant) -> Result<(), Failure> {
             _ => Database::open_with(url, &options).await,
         }
     });
-    let database = opened.await.map_err(|_| Failure::interrupted(false))??;
+    let database = match opened.await.map_err(|_| Failure::interrupted(false))? {
+        Err(error)
+            if error.kind() == ErrorKind::Corrupt
+                && matches!(meant.action, Action::Check { .. }) =>
+        {
+            let checked = inspect::check_log(url, &options, error, &mut output);
+            return interrupt
+                .guard(checked)
+                .await
+                .map_err(|_| Failure::interrupted(false))?;
+        }
+        opened => opened?,
+    };
     let result = dispatch(&meant, &database, &interrupt, &mut output).await;
     let closed = interrupt.guard(database.close()).await;
     if meant.print_requests {

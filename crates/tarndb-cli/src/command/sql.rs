@@ -112,7 +112,7 @@ impl Runner {
                     Outcome::Rows { schema, mut stream } => {
                         let mut rows = output.rows(schema)?;
                         while let Some(batch) = stream.next().await {
-                            rows.batch(&batch.map_err(tarndb::Error::from)?)?;
+                            rows.batch(&batch?)?;
                         }
                         rows.finish()
                     }
@@ -126,7 +126,9 @@ impl Runner {
             let time = clock().monotonic().saturating_sub(started);
             output.line(&format!("time: {}", human_duration(time)))?;
         }
-        result.unwrap_or_else(|Interrupted| Err(Failure::interrupted(false)))
+        let result = result.unwrap_or_else(|Interrupted| Err(Failure::interrupted(false)));
+        // The rows are read after the statement: the session does not see their errors.
+        result.inspect_err(|_| self.session.fail())
     }
 
     /// Prints what is worth saying about the last statement.

@@ -84,6 +84,11 @@ impl<W: Write> Renderer<W> {
         Ok(())
     }
 
+    /// Begins anew: the next result needs no empty line before it.
+    pub(crate) fn begin(&mut self) {
+        self.results = 0;
+    }
+
     /// The format that was chosen.
     pub(crate) fn format(&self) -> Format {
         self.format

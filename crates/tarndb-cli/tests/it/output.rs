@@ -13,7 +13,13 @@ const MIXED: &str = "SELECT 1 AS n, 'a,b' AS t, CAST(NULL AS TEXT) AS nothing, '
 #[test]
 fn table_is_aligned() {
     let run = Fixture::new().sql(MIXED).ok();
-    expect![[r#""#]].assert_eq(&run.stdout);
+    expect![[r#"
+         n | t   | nothing | empty |   x | yes  | d
+        ---+-----+---------+-------+-----+------+------------
+         1 | a,b | NULL    |       | 1.5 | true | 2013-01-31
+        (1 row)
+    "#]]
+    .assert_eq(&run.stdout);
 }
 
 #[test]
@@ -21,10 +27,17 @@ fn csv_and_ndjson_hold_data_only() {
     let fixture = Fixture::new();
     let script = format!("CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1); {MIXED}");
     let csv = fixture.run(&["--format", "csv", "sql", &script]).ok();
-    expect![[r#""#]].assert_eq(&csv.stdout);
+    expect![[r#"
+        n,t,nothing,empty,x,yes,d
+        1,"a,b",,"",1.5,true,2013-01-31
+    "#]]
+    .assert_eq(&csv.stdout);
     let query = format!("DROP TABLE t; {MIXED}");
     let ndjson = fixture.run(&["--format", "ndjson", "sql", &query]).ok();
-    expect![[r#""#]].assert_eq(&ndjson.stdout);
+    expect![[r#"
+        {"n":1,"t":"a,b","nothing":null,"empty":"","x":1.5,"yes":true,"d":"2013-01-31"}
+    "#]]
+    .assert_eq(&ndjson.stdout);
 }
 
 #[test]

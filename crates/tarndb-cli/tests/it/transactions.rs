@@ -58,6 +58,17 @@ fn an_error_inside_a_transaction_rolls_everything_back() {
 }
 
 #[test]
+fn an_error_while_rows_are_read_fails_the_transaction() {
+    let fixture = two_tables();
+    let script = "BEGIN; INSERT INTO a VALUES (0); SELECT 1 / n FROM a; COMMIT";
+    fixture
+        .sql(script)
+        .fails(3)
+        .says(&["division by zero", "rolled back"]);
+    assert_eq!(counts(&fixture), ("0".into(), "0".into()));
+}
+
+#[test]
 fn a_rollback_that_was_asked_for_is_no_error() {
     let fixture = two_tables();
     fixture

@@ -97,10 +97,10 @@ impl From<SqlError> for Error {
             }
             other => Self::from_chain(kind, other),
         };
-        mapped.kind = kind;
-        mapped.sqlstate = Some(sqlstate);
-        mapped.position = position;
-        mapped.advice = hint.or(mapped.advice);
+        mapped.told.kind = kind;
+        mapped.told.sqlstate = Some(sqlstate);
+        mapped.told.position = position;
+        mapped.told.advice = hint.or(mapped.told.advice.take());
         mapped
     }
 }
