@@ -13,7 +13,7 @@ use tarndb_storage::Context;
 use tarndb_storage::fault::{FaultPlan, FaultStore};
 use tarndb_table::codec::MetadataChange;
 use tarndb_table::{DataType, Field, TableWriter};
-use tarndb_txn::Operation;
+use tarndb_txn::{Isolation, Operation};
 use tarndb_types::{DbVersion, TableId};
 
 use crate::support::*;
@@ -59,6 +59,7 @@ struct Delta {
 struct Intent {
     view: State,
     deltas: BTreeMap<TableId, Delta>,
+    read: BTreeSet<TableId>,
     created: BTreeSet<TableId>,
     dropped: BTreeSet<TableId>,
 }
@@ -213,6 +214,11 @@ impl Chaos {
         let at = self.dice.index(HANDLES);
         let txn_options = tarndb_db::TxnOptions {
             cached_snapshot: self.dice.percent(30),
+            isolation: if self.dice.percent(40) {
+                Isolation::Serializable
+            } else {
+                Isolation::Snapshot
+            },
             ..Default::default()
         };
         let txn = self.handles[at].begin(txn_options).await.unwrap();
@@ -238,7 +244,9 @@ impl Chaos {
         }
         if result.is_err() || self.dice.percent(10) {
             open.txn.rewind(mark);
+            let read = std::mem::take(&mut open.intent.read);
             open.intent = before;
+            open.intent.read.extend(read);
         }
     }
 
@@ -303,7 +311,11 @@ impl Chaos {
                 open.txn.rename_table(id, schema, &name)
             }
             97..98 => open.txn.create_schema("s"),
-            _ => self.check_view(open).await,
+            _ => {
+                open.txn.note_read(id);
+                open.intent.read.insert(id);
+                self.check_view(open).await
+            }
         }
     }
 
@@ -416,6 +428,7 @@ impl Chaos {
     async fn finish(&mut self, open: Open) {
         let Open { txn, intent } = open;
         let reference = txn.reference();
+        let serializable = txn.isolation() == Isolation::Serializable;
         self.lie(true);
         let result = txn.commit().await;
         self.lie(false);
@@ -440,6 +453,17 @@ impl Chaos {
         };
         self.committed += 1;
         let mut state = self.head().clone();
+        if serializable {
+            let seen = &self.history[&reference.base];
+            for id in intent.read.iter().filter(|id| seen.contains_key(id)) {
+                assert_eq!(
+                    state.get(id),
+                    seen.get(id),
+                    "seed {}: read changed",
+                    self.seed
+                );
+            }
+        }
         for id in &intent.dropped {
             assert!(state.remove(id).is_some(), "seed {}", self.seed);
         }
