@@ -140,3 +140,54 @@ async fn an_unreachable_store_leaves_the_outcome_pending_and_it_can_be_asked_for
     ));
     assert_eq!(rows(&db, id).await, [(1, 1)]);
 }
+
+#[tokio::test]
+async fn a_pending_record_may_land_late_beside_the_next_commit_of_the_same_handle() {
+    for lands_first in [true, false] {
+        let world = World::new();
+        let id = create_table(&world.create().await, "t").await;
+        let plan = FaultPlan {
+            error_before: 1.0,
+            ..FaultPlan::default()
+        };
+        let (faults, lying) = faulty(&world, plan);
+        faults.set_active(false);
+        let options = DbOptions {
+            commit_deadline: Duration::ZERO,
+            ..manual()
+        };
+        let db = Database::open(lying.store(), options).await.unwrap();
+        let mut txn = begin(&db).await;
+        append(&mut txn, id, &[(1, 1)]).await;
+        faults.set_active(true);
+        faults.script([Fault::LateEffect]);
+        let DbError::Pending { txn } = txn.commit().await.unwrap_err() else {
+            panic!("the outcome is told, though nobody can know it");
+        };
+        faults.set_active(false);
+        if lands_first {
+            faults.settle().await;
+        }
+        let mut next = db
+            .begin(tarndb_db::TxnOptions {
+                cached_snapshot: true,
+                ..Default::default()
+            })
+            .await
+            .unwrap();
+        append(&mut next, id, &[(2, 2)]).await;
+        // A deadline of zero gives each commit one attempt, which an honest store answers.
+        let next = next.commit().await.unwrap();
+        faults.settle().await;
+        let committed = matches!(db.lookup(txn).await.unwrap(), TxnStatus::Committed { .. });
+        let expected: &[Row] = match committed {
+            true => &[(1, 1), (2, 2)],
+            false => &[(2, 2)],
+        };
+        assert!(!lands_first || (committed && next.attempts == 2));
+        for db in [&db, &world.open().await] {
+            assert_eq!(rows(db, id).await, expected);
+        }
+        assert_clean(&world.open().await).await;
+    }
+}
