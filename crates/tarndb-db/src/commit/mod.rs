@@ -28,8 +28,10 @@ use encode::{Encoded, Encoder};
 use resolve::Resolver;
 use vectors::StoredVectors;
 
-/// Longest pause of a writer that lost a put, so that the others get their turn.
-const BACKOFF_MAX: Duration = Duration::from_millis(200);
+/// The pause of a writer that lost its first put, so that another gets its turn.
+const BACKOFF_FIRST: Duration = Duration::from_millis(16);
+/// Shorter pauses are left out.
+const BACKOFF_LAST: Duration = Duration::from_millis(1);
 
 /// Records read at the same time when an old id is looked for.
 const FIND_PARALLEL: usize = 8;
@@ -126,8 +128,9 @@ async fn in_turn(inner: &Arc<Inner>, txn: &Transaction) -> Result<Committed, DbE
                 attempts,
             });
         }
-        inner.refresh().await?;
+        // The head is read after the wait: an attempt on an older one is lost before it begins.
         back_off(inner, attempts).await;
+        inner.refresh().await?;
     }
 }
 
@@ -164,10 +167,11 @@ async fn put(inner: &Inner, txn: &Transaction, encoded: &Encoded) -> Result<bool
     }
 }
 
+/// Shorter with every lost put: who has lost often comes before those who just began, so that
+/// nobody starves. One of the contenders wins each time, so not waiting at all is safe too.
 async fn back_off(inner: &Inner, attempts: u32) {
-    // The first loss only tells that somebody else was quicker.
-    if attempts > 1 {
-        let upper = Duration::from_millis(1 << attempts.min(10)).min(BACKOFF_MAX);
+    let upper = BACKOFF_FIRST / 2_u32.saturating_pow(attempts.saturating_sub(1));
+    if upper >= BACKOFF_LAST {
         inner.context().sleep(inner.context().jittered(upper)).await;
     }
 }
