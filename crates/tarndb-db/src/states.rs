@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _};
 use tarndb_storage::Path;
 use tarndb_table::codec::{Entry, LoadRequest};
 use tarndb_table::{Deletion, DvDescriptor, RowSet, TableState};
@@ -25,6 +26,8 @@ use crate::record::{EntryBody, Record, Staged};
 const RECORDS_MAX: usize = 256;
 /// Their bytes, as they stand in the log: a record may have 1 MiB.
 const RECORDS_BYTES_MAX: usize = 32 << 20;
+/// Entries of a table fetched at the same time.
+const ENTRIES_PARALLEL: usize = 16;
 /// Loaded deletion vectors kept in memory, and their bytes when stored.
 const DELETIONS_MAX: usize = 1024;
 const DELETIONS_BYTES_MAX: usize = 64 << 20;
@@ -209,10 +212,11 @@ impl Inner {
         let codec = self.codec(&table.format, &table.display_name())?;
         let published = self.known_published(table);
         let first = published.map_or(0, |version| version.0 + 1);
-        let mut tail = Vec::new();
-        for version in first..=table.version.0 {
-            tail.push(self.entry(table, TableVersion(version)).await?);
-        }
+        let tail: Vec<Arc<Entry>> = futures::stream::iter(first..=table.version.0)
+            .map(|version| self.entry(table, TableVersion(version)))
+            .buffered(ENTRIES_PARALLEL)
+            .try_collect()
+            .await?;
         let request = LoadRequest {
             store: &self.store,
             location: &table.location,
