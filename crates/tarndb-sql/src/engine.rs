@@ -28,7 +28,8 @@ use crate::error::{SqlError, translate::translate};
 use crate::function::{FunctionPlanner, Functions};
 use crate::name::{Spelling, same};
 use crate::options::SessionOptions;
-use crate::overflow::CheckedArithmetic;
+use crate::provider::float_bounds::NoFloatBounds;
+use crate::rewrite::analyzer_rules;
 use crate::types::TableTypes;
 
 /// The engine's name for the database.
@@ -73,8 +74,9 @@ impl Engine {
         let config = config(options);
         let defaults = settings(config.options());
         let mut rules = PhysicalOptimizer::new().rules;
-        rules.insert(0, Arc::new(CheckedArithmetic));
+        rules.push(Arc::new(NoFloatBounds));
         let mut builder = SessionStateBuilder::new()
+            .with_analyzer_rules(analyzer_rules())
             .with_physical_optimizer_rules(rules)
             .with_config(config)
             .with_runtime_env(Arc::new(runtime))
@@ -123,6 +125,9 @@ fn config(options: &SessionOptions) -> SessionConfig {
     settings.sql_parser.map_string_types_to_utf8view = false;
     settings.sql_parser.parse_float_as_decimal = true;
     settings.execution.time_zone = Some("UTC".into());
+    // Bounds in Parquet footers leave NaN out, so they answer no max() and filter no rows.
+    settings.execution.collect_statistics = false;
+    settings.execution.parquet.pushdown_filters = false;
     settings.execution.parquet.schema_force_view_types = false;
     settings.execution.parquet.coerce_int96 = Some("us".to_owned());
     if let Some(pool) = options.pool_bytes() {

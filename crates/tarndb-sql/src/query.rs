@@ -31,6 +31,7 @@ use crate::name::{Spelling, fold, near};
 use crate::outcome::RowStream;
 use crate::parser::TableName;
 use crate::provider::{Pinned, TarnTable};
+use crate::rewrite::approximate_literals;
 
 /// Marks the number that makes a repeated result name unique while the engine has it.
 const REPEAT: char = '\u{1}';
@@ -84,6 +85,7 @@ impl Scope<'_> {
     ) -> Result<Planned, SqlError> {
         let mut query = query.clone();
         unique_names(&mut query.body);
+        approximate_literals(&mut query)?;
         let statement = AstStatement::Query(Box::new(query.clone()));
         self.plan_statement(
             EngineStatement::Statement(Box::new(statement)),
@@ -103,6 +105,7 @@ impl Scope<'_> {
     ) -> Result<Planned, SqlError> {
         let mut query = query.clone();
         unique_names(&mut query.body);
+        approximate_literals(&mut query)?;
         let inner = AstStatement::Query(Box::new(query.clone()));
         let format = options.format.map(|name| name.parse()).transpose();
         let statement = EngineStatement::Explain(ExplainStatement {

@@ -20,6 +20,8 @@ const OURS: &[&str] = &[TRANSACTION_ID, ISOLATION, RETRY_SECONDS];
 const FIXED: &[&str] = &[
     "datafusion.sql_parser.",
     "datafusion.catalog.",
+    "datafusion.execution.collect_statistics",
+    "datafusion.execution.parquet.pushdown_filters",
     "datafusion.execution.parquet.schema_force_view_types",
 ];
 

@@ -16,6 +16,7 @@ use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
 use crate::dml::Change;
+use crate::dml::values;
 use crate::dml::write::{Destination, stream_of, write_stream};
 use crate::error::{SqlError, translate::translate};
 use crate::name::{Spelling, fold, near, same};
@@ -57,7 +58,7 @@ async fn plan_insert(
     spelling: &Spelling,
 ) -> Result<(Planned, Arc<dyn ExecutionPlan>), SqlError> {
     let sources = sources(destination, &insert.columns)?;
-    let planned = scope.plan(&insert.query, spelling, None).await?;
+    let planned = plan_query(scope, destination, insert, &sources, spelling).await?;
     let plan = scope.physical(&planned).await?;
     let expected = sources.iter().flatten().count();
     let given = plan.schema().fields().len();
@@ -72,6 +73,36 @@ async fn plan_insert(
     let plan = arrange(plan, &sources, &destination.schema)
         .map_err(|error| translate(error, &planned.spelling))?;
     Ok((planned, plan))
+}
+
+/// Plans the query; the cells of VALUES are assigned one by one.
+async fn plan_query(
+    scope: &Scope<'_>,
+    destination: &Destination,
+    insert: &Insert,
+    sources: &[Option<usize>],
+    spelling: &Spelling,
+) -> Result<Planned, SqlError> {
+    let mut query = insert.query.clone();
+    let fields = destination.schema.fields.iter().zip(sources);
+    let mut fields = fields
+        .filter_map(|(field, source)| Some((*source.as_ref()?, field)))
+        .collect::<Vec<_>>();
+    fields.sort_by_key(|(source, _)| *source);
+    let fields = fields
+        .into_iter()
+        .map(|(_, field)| field)
+        .collect::<Vec<_>>();
+    let functions = values::assign(&mut query, &destination.name, &fields)?;
+    let context = &scope.engine.context;
+    for function in &functions {
+        context.register_udf(function.clone());
+    }
+    let planned = scope.plan(&query, spelling, None).await;
+    for function in &functions {
+        context.deregister_udf(function.name());
+    }
+    planned
 }
 
 /// For each column of the table, the position of its value in the query.

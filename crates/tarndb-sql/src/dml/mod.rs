@@ -11,6 +11,7 @@ mod delete;
 pub(crate) mod insert;
 mod target;
 mod update;
+mod values;
 pub(crate) mod write;
 
 use tarndb_db::{Database, Transaction};

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::common::Result;
 use datafusion::common::TableReference;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
@@ -276,10 +277,32 @@ pub(crate) async fn open(
     storage: &crate::query::Storage,
     spelling: &mut Spelling,
 ) -> Result<LogicalPlan, SqlError> {
-    match call.reader {
+    let plan = match call.reader {
         Reader::Delta => delta::open(call, engine, storage, spelling).await,
         _ => files::open(call, engine, storage, spelling).await,
-    }
+    }?;
+    tell_apart(plan, &format!("{call:?}"))
+        .map_err(|error| crate::error::translate::translate(error, spelling))
+}
+
+/// Gives the scans of a plan a name of their own. The engine takes two scans for the same when
+/// their tables have the same name, whatever they read; under its alias a scan is named as before.
+fn tell_apart(plan: LogicalPlan, name: &str) -> Result<LogicalPlan> {
+    plan.transform_up(|node| {
+        let LogicalPlan::TableScan(scan) = node else {
+            return Ok(Transformed::no(node));
+        };
+        let projection = scan.projection.clone();
+        let scan_of_name = LogicalPlanBuilder::scan(
+            TableReference::bare(name),
+            Arc::clone(&scan.source),
+            projection,
+        )?;
+        Ok(Transformed::yes(
+            scan_of_name.alias(scan.table_name)?.build()?,
+        ))
+    })
+    .map(|plan| plan.data)
 }
 
 /// Folds the column names of a plan, noting how they are spelled.
@@ -333,7 +356,9 @@ impl RelationPlanner for FunctionPlanner {
                 .all(|p| p.as_ident().is_some_and(|ident| ident.value == TARGET));
         if is_target && let Some(target) = &opened.target {
             let source = provider_as_source(Arc::clone(&target.provider) as _);
-            let plan = LogicalPlanBuilder::scan(target.reference.clone(), source, None)?.build()?;
+            let plan = LogicalPlanBuilder::scan(TableReference::bare(TARGET), source, None)?
+                .alias(target.reference.clone())?
+                .build()?;
             let planned = PlannedRelation::new(plan, alias.clone());
             return Ok(RelationPlanning::Planned(Box::new(planned)));
         }

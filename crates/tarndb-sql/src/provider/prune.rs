@@ -2,6 +2,8 @@
 //!
 //! Invariant: conservative. What is missing, malformed or of another type keeps the file.
 //! Bounds stay valid when rows are deleted (they may only become wider than the live rows).
+//! Bounds of floats count only in the database's own tables, where a file with NaN has none:
+//! other writers leave NaN out of them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,15 +22,16 @@ use tarndb_table::{
 };
 
 use crate::name::fold;
+use crate::provider::TarnTable;
+use crate::provider::float_bounds::has_floats;
 
-/// Indices of the files of `files` that may hold rows matching all `filters`.
+/// Indices of the files of `table` that may hold rows matching all `filters`.
 pub(crate) fn matching(
     session: &dyn Session,
-    table: &TableState,
-    folded: &SchemaRef,
-    files: &[Arc<DataFile>],
+    table: &TarnTable,
     filters: &[Expr],
 ) -> Result<Vec<usize>> {
+    let (folded, files) = (&table.folded, table.files.as_slice());
     let all = || (0..files.len()).collect();
     // A filter that the optimizer may still rewrite (a subquery) cannot be turned into a
     // physical expression, and prunes nothing.
@@ -43,7 +46,11 @@ pub(crate) fn matching(
     let Ok(predicate) = predicate(physical, folded) else {
         return Ok(all());
     };
-    let keep = predicate.prune(&FileBounds { table, files })?;
+    let keep = predicate.prune(&FileBounds {
+        table: &table.pinned.state,
+        files,
+        own: table.pinned.vectors.is_some(),
+    })?;
     Ok(keep
         .iter()
         .enumerate()
@@ -75,6 +82,8 @@ fn has_subquery(expr: &Expr) -> bool {
 struct FileBounds<'a> {
     table: &'a TableState,
     files: &'a [Arc<DataFile>],
+    /// Whether the database wrote the files.
+    own: bool,
 }
 
 impl FileBounds<'_> {
@@ -93,8 +102,12 @@ impl FileBounds<'_> {
         value: impl Fn(&DataFile, &Field) -> Option<Scalar>,
     ) -> Option<ArrayRef> {
         let field = self.field(column)?;
+        let is_partition = self.table.is_partition_column(&field.name);
+        if !self.own && !is_partition && has_floats(&field.data_type.to_arrow()) {
+            return None;
+        }
         let scalars = self.files.iter().map(|file| {
-            let scalar = if self.table.is_partition_column(&field.name) {
+            let scalar = if is_partition {
                 partition_value(file, field).flatten()
             } else {
                 value(file, field)

@@ -66,8 +66,7 @@ pub(crate) async fn plan(
         None => (0..table.folded.fields().len()).collect(),
     };
     let output = Arc::new(table.folded.project(&projection)?);
-    let state = &table.pinned.state;
-    let kept = prune::matching(session, state, &table.folded, &table.files, filters)?;
+    let kept = prune::matching(session, table, filters)?;
     if kept.is_empty() {
         return Ok(Arc::new(EmptyExec::new(output)));
     }

@@ -6,6 +6,8 @@ mod dml;
 mod files;
 mod import;
 mod names;
+mod numbers;
+mod pruning;
 mod query;
 mod support;
 mod transaction;
