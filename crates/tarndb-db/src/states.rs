@@ -118,6 +118,16 @@ impl Inner {
         let position = table.position(version).ok_or(DbError::Internal {
             what: "the record of a table version is not known",
         })?;
+        self.entry_at(table, version, position).await
+    }
+
+    /// The same, from the record that is known to hold it.
+    pub(crate) async fn entry_at(
+        &self,
+        table: &TableEntry,
+        version: TableVersion,
+        position: DbVersion,
+    ) -> Result<Arc<Entry>, DbError> {
         let record = self.record(position).await?;
         let action = record.entry(table.id, version).ok_or(DbError::Internal {
             what: "a record lacks the version the catalog found",

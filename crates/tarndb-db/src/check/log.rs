@@ -30,6 +30,8 @@ pub(super) struct Place {
 /// What a table version has to look like when it is published.
 #[derive(Clone, Debug)]
 pub(super) struct Expected {
+    /// The record that holds it.
+    pub(super) position: DbVersion,
     /// In the form of [`staged_hash`].
     pub(super) hash: String,
     pub(super) staged: Option<Staged>,
@@ -224,6 +226,7 @@ fn note_entries(place: &Place, record: &Record, replayed: &mut Replayed) {
     for (_, action) in record.entries() {
         let expected = match &action.body {
             EntryBody::Staged(staged) => Expected {
+                position: record.version,
                 hash: staged.hash.clone(),
                 staged: Some(staged.clone()),
             },
@@ -232,6 +235,7 @@ fn note_entries(place: &Place, record: &Record, replayed: &mut Replayed) {
                     continue;
                 };
                 Expected {
+                    position: record.version,
                     hash: staged_hash(&codec.published_bytes(entry)),
                     staged: None,
                 }

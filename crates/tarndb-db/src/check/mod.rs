@@ -8,6 +8,7 @@ mod data;
 mod files;
 mod log;
 mod published;
+mod table_checkpoint;
 
 use tarndb_log::LogDir;
 use tarndb_storage::Store;
@@ -40,6 +41,8 @@ pub mod kind {
     pub const PUBLISHED_MISSING: &str = "published.missing";
     /// A published file above the table's version: a foreign writer's.
     pub const PUBLISHED_FOREIGN: &str = "published.foreign";
+    /// A table's checkpoint says something else than the commits up to it.
+    pub const TABLE_CHECKPOINT: &str = "table.checkpoint";
     /// The table's state cannot be read.
     pub const TABLE_UNREADABLE: &str = "table.unreadable";
     /// A live data file is missing.
@@ -48,10 +51,8 @@ pub mod kind {
     pub const FILE_SIZE: &str = "file.size";
     /// A data file cannot be read.
     pub const FILE_UNREADABLE: &str = "file.unreadable";
-    /// A deletion vector cannot be read.
+    /// A deletion vector cannot be read, or holds another number of rows than the log says.
     pub const VECTOR_UNREADABLE: &str = "vector.unreadable";
-    /// A deletion vector has another number of rows than the log says.
-    pub const VECTOR_CARDINALITY: &str = "vector.cardinality";
     /// A deletion vector names rows that the file does not have.
     pub const VECTOR_BEYOND: &str = "vector.beyond";
     /// A data file has another number of rows than its statistics say.
@@ -156,7 +157,8 @@ impl Database {
     /// Only the store's; damage is in the report.
     ///
     /// # Cost
-    /// Every record, checkpoint and published file once; a LIST per table; when `deep` every
+    /// Every record, checkpoint and published file once, the records of tables with checkpoints
+    /// twice; a LIST per table and one per table checkpoint; when `deep` every
     /// live data file.
     pub async fn check(
         &self,
@@ -191,6 +193,14 @@ impl Database {
             if table.dropped.is_some() {
                 continue;
             }
+            table_checkpoint::check_table_checkpoints(
+                inner,
+                &table,
+                &replayed,
+                &listed,
+                &mut report,
+            )
+            .await?;
             files::check_files(inner, &table, &listed, deep, &mut report, &mut progress).await?;
         }
         Ok(report)

@@ -114,14 +114,21 @@ fn version_of(key: &Path) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// The newest version with a checkpoint, ours or a foreign client's.
+/// The newest version with a checkpoint.
 fn newest_checkpoint(table: &TableEntry, listed: &[ObjectInfo]) -> Option<u64> {
+    checkpoint_versions(table, listed).max()
+}
+
+/// Versions with a checkpoint, ours or a foreign client's.
+pub(super) fn checkpoint_versions<'a>(
+    table: &TableEntry,
+    listed: &'a [ObjectInfo],
+) -> impl Iterator<Item = u64> + 'a {
     let dir = format!("{}/_delta_log/", table.location);
     let keys = listed.iter().map(|object| &object.key);
-    keys.filter(|key| {
+    keys.filter(move |key| {
         let name = key.as_ref().strip_prefix(&dir);
         name.is_some_and(|name| name.contains(".checkpoint.") && !name.contains('/'))
     })
     .filter_map(version_of)
-    .max()
 }

@@ -1,7 +1,7 @@
 //! Damage of every kind: named, located, and nothing lost.
 
 use tarndb_db::record::RecordError;
-use tarndb_db::{Database, DbError, ErrorKind};
+use tarndb_db::{Database, DbError, DbOptions, ErrorKind, PublishMode};
 use tarndb_types::DbVersion;
 
 use crate::support::*;
@@ -275,6 +275,35 @@ async fn a_checkpoint_that_lies_is_found_by_check() {
         )
         .await;
     assert!(checked(&world).await.contains(&"checkpoint.differs"));
+}
+
+#[tokio::test]
+async fn a_table_checkpoint_that_lies_is_found_by_check() {
+    let world = World::new();
+    let options = DbOptions {
+        publish: PublishMode::Sync,
+        table_checkpoint_interval: 3,
+        ..DbOptions::default()
+    };
+    let db = Database::create(world.store(), options).await.unwrap();
+    let id = create_table(&db, "t").await;
+    for n in 0..7 {
+        insert(&db, id, &[(n, n)]).await;
+    }
+    db.close().await.unwrap();
+    assert_eq!(checked(&world).await, Vec::<&str>::new());
+    // One that lacks the last three files, and one that has a file too many.
+    let key = |version| format!("main/t/_delta_log/{version:020}.checkpoint.parquet");
+    let (third, sixth) = (key(3), key(6));
+    let (old, new) = (
+        world.get(&third).await.unwrap(),
+        world.get(&sixth).await.unwrap(),
+    );
+    world.put(&sixth, old).await;
+    assert!(checked(&world).await.contains(&"table.checkpoint"));
+    world.put(&sixth, new.clone()).await;
+    world.put(&third, new).await;
+    assert_eq!(checked(&world).await, ["table.checkpoint"]);
 }
 
 #[tokio::test]
