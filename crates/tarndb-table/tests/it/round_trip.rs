@@ -7,6 +7,7 @@ use arrow_array::*;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Type as PhysicalType;
 use tarndb_table::{
     DataType, Field, ReadOptions, RowSet, Statistics, TableError, WriteOptions, file_statistics,
     parquet_row_count, read_file_rows,
@@ -219,7 +220,19 @@ async fn files_are_laid_out_as_the_protocol_says() {
     assert!(!format!("{:?}", builder.schema()).contains("View"));
     let column = builder.metadata().row_group(0).column(4);
     assert!(format!("{:?}", column.compression()).contains("ZSTD"));
-    assert!(column.statistics().is_some());
+    for column in builder.metadata().row_group(0).columns() {
+        let path = column.column_path().string();
+        let bounds = column.statistics().and_then(|s| s.max_bytes_opt());
+        let float = matches!(
+            column.column_type(),
+            PhysicalType::FLOAT | PhysicalType::DOUBLE
+        );
+        assert!(!float || bounds.is_none(), "{path} would prune NaN");
+        assert!(
+            path != "integer" || bounds.is_some(),
+            "{path} has no bounds"
+        );
+    }
 }
 
 #[tokio::test]

@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ::parquet::arrow::ArrowWriter;
 use ::parquet::arrow::arrow_writer::ArrowWriterOptions;
-use ::parquet::basic::{Compression, ZstdLevel};
+use ::parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
+use ::parquet::basic::{Compression, Type as PhysicalType, ZstdLevel};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
+use ::parquet::schema::types::ColumnDescPtr;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use object_store::path::Path;
@@ -168,7 +169,10 @@ impl FileLayout {
         };
         let path = below(&dir);
         let storage_key = data_key(&self.location, &path)?;
-        let options = ArrowWriterOptions::new().with_properties(self.properties());
+        let properties = self
+            .properties()
+            .map_err(|source| data_file(&path, source))?;
+        let options = ArrowWriterOptions::new().with_properties(properties);
         let writer =
             ArrowWriter::try_new_with_options(Vec::new(), Arc::clone(&self.file_arrow), options);
         Ok(OpenFile {
@@ -184,15 +188,28 @@ impl FileLayout {
         })
     }
 
-    fn properties(&self) -> WriterProperties {
+    /// Floats get no statistics in the file: Parquet's leave NaN out, and engines to which NaN is
+    /// the greatest value would skip row groups that hold one. Those in the log know NaN.
+    fn properties(&self) -> Result<WriterProperties, ParquetError> {
         let level = ZstdLevel::try_new(self.options.zstd_level).unwrap_or_default();
-        WriterProperties::builder()
+        let leaves = ArrowSchemaConverter::new().convert(&self.file_arrow)?;
+        let is_float = |leaf: &&ColumnDescPtr| {
+            matches!(
+                leaf.physical_type(),
+                PhysicalType::FLOAT | PhysicalType::DOUBLE
+            )
+        };
+        let floats = leaves.columns().iter().filter(is_float);
+        let builder = floats.fold(WriterProperties::builder(), |builder, leaf| {
+            builder.set_column_statistics_enabled(leaf.path().clone(), EnabledStatistics::None)
+        });
+        let builder = builder
             .set_created_by(concat!("tarndb ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_compression(Compression::ZSTD(level))
             .set_statistics_enabled(EnabledStatistics::Page)
             .set_max_row_group_row_count(Some(self.options.row_group_rows))
-            .set_max_row_group_bytes(Some(self.options.row_group_bytes))
-            .build()
+            .set_max_row_group_bytes(Some(self.options.row_group_bytes));
+        Ok(builder.build())
     }
 }
 
