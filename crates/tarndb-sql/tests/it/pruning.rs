@@ -308,7 +308,7 @@ async fn pruning_changes_no_answer() {
             }
             filters.push(format!("NOT ({literal} < {column})"));
             filters.push(format!("{column} BETWEEN {literal} AND {}", literals[0]));
-            filters.push(format!("{column} IS DISTINCT FROM {literal} OR id = 3"));
+            filters.push(format!("({column} IS DISTINCT FROM {literal}) OR id = 3"));
         }
         // Computed beside each row instead of filtered by, they prune nothing.
         let computed = format!("SELECT id, {} FROM m ORDER BY id", filters.join(", "));
