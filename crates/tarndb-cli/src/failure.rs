@@ -1,7 +1,7 @@
 //! Why a command failed, as a person reads it and as a script sees it.
 //!
 //! Invariant: at most one line says what, one where, one what to do; the exit code follows
-//! from the kind of error alone. Spec: docs/guide/cli.md, "Exit codes".
+//! from the kind of error alone. Spec: docs/guide/cli.md, "Errors and exit codes".
 
 use std::fmt;
 use std::io;

@@ -3,7 +3,7 @@
 //! Invariant: nothing above the version asked for (or above what counts as published) is
 //! read; where the database holds a copy of a commit, the copy is used; a checkpoint that
 //! cannot be used is replaced by an older one or by the commits, or is an error.
-//! Spec: docs/format/log.md, "Table snapshots"; Delta PROTOCOL, "Requirements for Readers".
+//! Spec: docs/format/log.md, "Reading a table"; Delta PROTOCOL, "Requirements for Readers".
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Tests of single actions: lines to values and back.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Tests of deletion vectors: bitmaps, Z85, files and damage.
+
 use std::sync::Arc;
 
 use tarndb_storage::context::Context;

@@ -1,3 +1,5 @@
+//! Tests of encoding commits: what is written and what is refused.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

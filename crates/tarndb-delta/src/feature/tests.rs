@@ -1,3 +1,5 @@
+//! Tests of table features: which protocols are read, written and raised.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use tarndb_table::{DataType, Field};

@@ -1,3 +1,5 @@
+//! Tests of replay: states from commits, and the order of commits.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Tests of the schema as JSON: types there and back.
+
 use serde_json::Value;
 use tarndb_table::{DataType, Field, Schema};
 

@@ -1,3 +1,5 @@
+//! Tests of statistics as JSON: bounds that never exclude a value.
+
 use tarndb_table::{ColumnStats, DataType, Field, Scalar, Schema, Statistics};
 
 use super::{loosened, parse, write};
