@@ -41,10 +41,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let committed = txn.commit().await?;
     assert_eq!(rows(&db).await?, (2, 2), "both tables are visible after it");
-    println!(
-        "committed both tables as database version {:?}",
-        committed.version
-    );
+    let version = committed.version.unwrap_or_default();
+    println!("committed both tables as database version {version}");
 
     // A transaction that is dropped leaves nothing behind.
     let mut txn = db.begin().await?;

@@ -8,6 +8,8 @@ use tarndb_sql::{ImportOptions, ImportProgress, ImportReport, ParsedStatement};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 
+use tarndb_types::TxnRef;
+
 use crate::error::{Error, Result};
 
 /// Batches of rows as they come.
@@ -153,6 +155,12 @@ impl Session {
     /// Whether the open transaction has failed and waits for ROLLBACK.
     pub fn is_failed(&self) -> bool {
         self.inner.is_failed()
+    }
+
+    /// What to ask [`Database::lookup`](crate::Database::lookup) with: the open transaction,
+    /// else the last one that this session tried to commit.
+    pub fn transaction(&self) -> Option<TxnRef> {
+        self.inner.transaction()
     }
 
     /// What is worth saying about the statements since the last call.

@@ -18,7 +18,12 @@ pub(super) fn report_created(database: &Database, output: &mut Output) -> Result
 /// Publishes what is not published yet.
 pub(super) async fn publish(database: &Database, output: &mut Output) -> Result<(), Failure> {
     let report = database.publish().await?;
-    let tables = &report.tables;
+    // The others were published already.
+    let written = report
+        .tables
+        .iter()
+        .filter(|table| table.versions_written > 0);
+    let tables: Vec<_> = written.collect();
     if !tables.is_empty() {
         Listing::default()
             .text("table", tables.iter().map(|table| Some(table.name.clone())))

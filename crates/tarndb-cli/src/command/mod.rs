@@ -58,7 +58,7 @@ pub(crate) async fn run(meant: Meant) -> Result<(), Failure> {
         opened => opened?,
     };
     let result = dispatch(&meant, &database, &interrupt, &mut output).await;
-    let closed = interrupt.guard(database.close()).await;
+    let closed = interrupt.after_cancelling().guard(database.close()).await;
     if meant.print_requests {
         let _ = writeln!(std::io::stderr(), "requests: {}", database.requests());
     }

@@ -6,7 +6,7 @@
 use std::io::{IsTerminal, Read, Write};
 
 use futures::StreamExt;
-use tarndb::{Context, Database, Outcome, ParsedStatement, Session};
+use tarndb::{Context, Database, Outcome, ParsedStatement, Session, TxnRef};
 
 use super::Output;
 use crate::args::SqlSource;
@@ -106,6 +106,7 @@ impl Runner {
     ) -> Result<(), Failure> {
         let interrupt = self.interrupt.clone();
         let started = clock().monotonic();
+        let before = (self.session.in_transaction(), self.session.transaction());
         let result = interrupt
             .guard(async {
                 match self.session.execute(statement).await? {
@@ -126,9 +127,24 @@ impl Runner {
             let time = clock().monotonic().saturating_sub(started);
             output.line(&format!("time: {}", human_duration(time)))?;
         }
-        let result = result.unwrap_or_else(|Interrupted| Err(Failure::interrupted(false)));
+        let result = result.unwrap_or_else(|Interrupted| Err(self.interrupted(before)));
         // The rows are read after the statement: the session does not see their errors.
         result.inspect_err(|_| self.session.fail())
+    }
+
+    /// The failure of a cancelled statement. When its commit may have been under way already,
+    /// it says how to find out.
+    fn interrupted(&self, before: (bool, Option<TxnRef>)) -> Failure {
+        let failure = Failure::interrupted(false);
+        let now = (self.session.in_transaction(), self.session.transaction());
+        match now.1 {
+            Some(txn) if !now.0 && now != before => failure
+                .at(format!(
+                    "transaction {txn}, whose commit may have been under way"
+                ))
+                .advise(format!("tarndb txn {txn} tells whether it committed")),
+            _ => failure,
+        }
     }
 
     /// Prints what is worth saying about the last statement.

@@ -61,6 +61,7 @@ impl Shell {
                 editor.suggest(meta::names(&mut self.runner.session).await);
             }
             let line = tokio::task::block_in_place(|| editor.read(&self.prompt(&text)))?;
+            self.runner.interrupt.forget();
             output.begin();
             match line {
                 Line::Text(line) if text.is_empty() && line.trim_start().starts_with('\\') => {
