@@ -16,7 +16,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// A bar over bytes, with a text in front.
     pub(crate) fn bytes(label: &str) -> Self {
-        let template = "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {elapsed}";
+        let template = "{msg} [{bar:30}] {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {elapsed}";
         Self::new(label, template)
     }
 

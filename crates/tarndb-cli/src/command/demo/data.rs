@@ -19,8 +19,6 @@ const VARIABLE: &str = "TARNDB_DEMO_DATA";
 /// A folder that holds all five files.
 pub(super) struct Data {
     pub(super) folder: PathBuf,
-    /// Whether it is the full year.
-    pub(super) full: bool,
 }
 
 /// Looks for the data: what the variable names, beside the checkout, in the checkout.
@@ -28,7 +26,7 @@ pub(super) fn find() -> Result<Data, Failure> {
     if let Some(folder) = std::env::var_os(VARIABLE) {
         let folder = PathBuf::from(folder);
         return match missing(&folder) {
-            None => Ok(Data { folder, full: true }),
+            None => Ok(Data { folder }),
             Some(file) => Err(Failure::usage(
                 format!("{VARIABLE} names a folder that lacks {file}"),
                 "name a folder with the five files of nycflights13, or unset the variable",
@@ -39,15 +37,12 @@ pub(super) fn find() -> Result<Data, Failure> {
     // The working folder first; a binary started elsewhere still finds its own checkout.
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let roots = [PathBuf::from("."), checkout];
-    for (below, full) in [
-        ("../shared/data/nycflights13", true),
-        ("examples/data", false),
-    ] {
+    for below in ["../shared/data/nycflights13", "examples/data"] {
         for root in &roots {
             let folder = root.join(below);
             if missing(&folder).is_none() {
                 let folder = folder.canonicalize().unwrap_or(folder);
-                return Ok(Data { folder, full });
+                return Ok(Data { folder });
             }
         }
     }

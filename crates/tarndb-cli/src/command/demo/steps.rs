@@ -35,13 +35,8 @@ impl Demo<'_> {
 
     async fn load(&mut self) -> Result<(), Failure> {
         self.heading("1. Five tables of real data, loaded in one transaction")?;
-        let what = if self.data.full {
-            "all of 2013"
-        } else {
-            "January 2013"
-        };
         self.say(&format!(
-            "Flights from New York City ({what}), from {}",
+            "Flights from New York City in 2013, from {}",
             self.data.folder.display()
         ))?;
         let files = TABLES
