@@ -110,3 +110,59 @@ impl From<ParseTxnRefError> for Error {
         Self::from_chain(ErrorKind::Invalid, error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_the_database_has_a_reaction_of_its_own() {
+        use tarndb_db::ErrorKind as Kind;
+        let kinds = [
+            Kind::ConflictRetryable,
+            Kind::ConflictIncompatible,
+            Kind::NotFound,
+            Kind::AlreadyExists,
+            Kind::Invalid,
+            Kind::Unsupported,
+            Kind::Corrupt,
+            Kind::Diverged,
+            Kind::Unavailable,
+            Kind::ResourceExhausted,
+            Kind::ReadOnly,
+            Kind::Closed,
+            Kind::Cancelled,
+            Kind::Pending,
+            Kind::Internal,
+        ];
+        let mut mapped: Vec<String> = kinds.map(|kind| format!("{:?}", of_db(kind))).to_vec();
+        mapped.sort();
+        mapped.dedup();
+        assert_eq!(mapped.len(), kinds.len());
+    }
+
+    #[test]
+    fn a_table_error_names_the_table_as_its_place_and_keeps_its_source() {
+        let source = TableError::EmptyColumnName {
+            parent: String::new(),
+        };
+        let text = source.to_string();
+        let error = Error::from(SqlError::Table {
+            table: "main.t".into(),
+            source: Box::new(source),
+        });
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(error.sqlstate(), Some("42602"));
+        assert!(
+            error
+                .context()
+                .is_some_and(|place| place.starts_with("table=main.t"))
+        );
+        assert!(
+            text.starts_with(error.message()),
+            "{text:?} {:?}",
+            error.message()
+        );
+        assert!(std::error::Error::source(&error).is_some());
+    }
+}
