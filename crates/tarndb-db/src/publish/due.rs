@@ -28,6 +28,8 @@ pub struct CheckpointReport {
 
 /// Writes what commits and publishing made due.
 pub(super) async fn write_due(inner: &Inner) {
+    // Whoever closes the handle waits here for a checkpoint that the worker is writing.
+    let _turn = inner.publisher.turn.lock().await;
     let due = std::mem::take(&mut inner.publisher.lock().catalog_checkpoint_due);
     if due {
         let catalog = inner.head.catalog();

@@ -63,7 +63,7 @@ pub struct PublishedTable {
 pub(crate) struct Publisher {
     state: Mutex<State>,
     wake: Arc<tokio::sync::Notify>,
-    /// One pass at a time.
+    /// One pass, or one round of due checkpoints, at a time.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -129,6 +129,7 @@ impl Database {
         self.inner.refresh().await?;
         crate::commit::check_writable(&self.inner.head.catalog())?;
         let report = pass(&self.inner, Scope::Everything).await?;
+        let _turn = self.inner.publisher.turn.lock().await;
         due::write_table_checkpoints(&self.inner).await;
         Ok(report)
     }
