@@ -20,6 +20,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::engine::CATALOG;
 use crate::error::{SqlError, translate::carry};
+use crate::information::Information;
 use crate::name::fold;
 use crate::provider::TarnTable;
 
@@ -116,7 +117,8 @@ impl CatalogProvider for Catalog {
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         if name == INFORMATION_SCHEMA && self.shape == Shape::Folded {
             let list = Arc::new(Spelled(Arc::clone(&self.view)));
-            return Some(Arc::new(InformationSchemaProvider::new(list)));
+            let engine = InformationSchemaProvider::new(list);
+            return Some(Arc::new(Information::new(Arc::clone(&self.view), engine)));
         }
         let schema = self.view.schemas.get(&fold(name))?.clone();
         Some(Arc::new(Tables {

@@ -57,6 +57,13 @@ impl Change<'_> {
             } => {
                 let catalog = self.txn.catalog();
                 if catalog.schema(name).is_some() {
+                    let tables = catalog.tables_in(name);
+                    if !cascade && !tables.is_empty() {
+                        return Err(SqlError::SchemaNotEmpty {
+                            name: name.clone(),
+                            tables: tables.into_iter().map(|t| t.name.clone()).collect(),
+                        });
+                    }
                     self.txn.drop_schema(name, *cascade)?;
                 } else if !if_exists {
                     let near = near(name, catalog.schemas().map(|s| s.name.as_str()));
@@ -83,7 +90,8 @@ impl Change<'_> {
                 if let Some(id) = self.find_if(name, *if_exists)? {
                     self.alter(id, action).await?;
                 }
-                Ok(("ALTER TABLE", None))
+                let is_comment = matches!(action, AlterAction::SetComment { .. });
+                Ok((if is_comment { "COMMENT" } else { "ALTER TABLE" }, None))
             }
             Statement::CreateTable(create) => {
                 Ok(("CREATE TABLE", self.create_table(create).await?))
@@ -91,6 +99,39 @@ impl Change<'_> {
             _ => Err(SqlError::Internal {
                 context: "a statement that defines nothing",
             }),
+        }
+    }
+
+    /// What the user is told when a statement finds nothing to do.
+    pub(crate) fn notice(&self, statement: &Statement) -> Option<String> {
+        let catalog = self.txn.catalog();
+        let missing = |name: &TableName| self.scope().find(name).is_err();
+        match statement {
+            Statement::CreateTable(create) if create.if_not_exists && !missing(&create.name) => {
+                Some(format!("table {} exists already", create.name))
+            }
+            Statement::CreateSchema {
+                name,
+                if_not_exists: true,
+            } if catalog.schema(name).is_some() => Some(format!("schema {name} exists already")),
+            Statement::DropSchema {
+                name,
+                if_exists: true,
+                ..
+            } if catalog.schema(name).is_none() => Some(format!("schema {name} does not exist")),
+            Statement::DropTable {
+                names,
+                if_exists: true,
+            } => {
+                let name = names.iter().find(|name| missing(name))?;
+                Some(format!("table {name} does not exist"))
+            }
+            Statement::AlterTable {
+                name,
+                if_exists: true,
+                ..
+            } if missing(name) => Some(format!("table {name} does not exist")),
+            _ => None,
         }
     }
 
@@ -129,6 +170,9 @@ impl Change<'_> {
                     self.txn.change_metadata(id, change).await?;
                 }
             }
+            AlterAction::SetComment { column, text } => {
+                self.comment(id, column.as_deref(), text.clone()).await?;
+            }
             AlterAction::UnsetOptions(keys) => {
                 for key in keys {
                     let change = MetadataChange::UnsetProperty {
@@ -138,6 +182,31 @@ impl Change<'_> {
                 }
             }
         }
+        Ok(())
+    }
+
+    async fn comment(
+        &mut self,
+        id: TableId,
+        column: Option<&str>,
+        text: Option<String>,
+    ) -> Result<(), SqlError> {
+        let column = match column {
+            None => None,
+            Some(name) => {
+                let state = self.txn.table(id).await?;
+                let Some((_, field)) = state.schema.field(name) else {
+                    return Err(SqlError::UnknownColumn {
+                        name: name.to_owned(),
+                        table: Some(self.txn.entry(id)?.display_name()),
+                        near: near(name, state.schema.fields.iter().map(|f| f.name.as_str())),
+                    });
+                };
+                Some(field.name.clone())
+            }
+        };
+        let change = MetadataChange::SetComment { column, text };
+        self.txn.change_metadata(id, change).await?;
         Ok(())
     }
 

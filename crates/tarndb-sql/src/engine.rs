@@ -28,6 +28,7 @@ use crate::error::{SqlError, translate::translate};
 use crate::function::{FunctionPlanner, Functions};
 use crate::name::{Spelling, same};
 use crate::options::SessionOptions;
+use crate::provider::damage::NameDamage;
 use crate::provider::float_bounds::NoFloatBounds;
 use crate::rewrite::analyzer_rules;
 use crate::types::TableTypes;
@@ -75,6 +76,7 @@ impl Engine {
         let defaults = settings(config.options());
         let mut rules = PhysicalOptimizer::new().rules;
         rules.push(Arc::new(NoFloatBounds));
+        rules.push(Arc::new(NameDamage));
         let mut builder = SessionStateBuilder::new()
             .with_analyzer_rules(analyzer_rules())
             .with_physical_optimizer_rules(rules)

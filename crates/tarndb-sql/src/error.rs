@@ -140,7 +140,7 @@ pub enum SqlError {
         name: String,
     },
     /// An INSERT with another number of values than columns.
-    #[error("INSERT into {table} has {given} values for {expected} columns")]
+    #[error("INSERT into {table}: {} for {}", counted(*given, "value"), counted(*expected, "column"))]
     InsertWidth {
         /// The table.
         table: String,
@@ -156,6 +156,22 @@ pub enum SqlError {
         table: String,
         /// The column.
         column: String,
+    },
+    /// A NULL in a NOT NULL column.
+    #[error("column {column} of {table} is NOT NULL and was given NULL")]
+    NotNull {
+        /// The table.
+        table: String,
+        /// The column, with the path of a nested field.
+        column: String,
+    },
+    /// A schema that is dropped with tables in it.
+    #[error("schema {name} is not empty, it has {}", listed(tables))]
+    SchemaNotEmpty {
+        /// The schema.
+        name: String,
+        /// Its tables.
+        tables: Vec<String>,
     },
     /// A setting that is not there, or a value it does not take.
     #[error("setting {name}: {reason}")]
@@ -247,7 +263,8 @@ impl SqlError {
             Self::AmbiguousColumn { .. } => "42702",
             Self::UnknownFunction { .. } => "42883",
             Self::DuplicateColumn { .. } => "42701",
-            Self::MissingNotNull { .. } => "23502",
+            Self::MissingNotNull { .. } | Self::NotNull { .. } => "23502",
+            Self::SchemaNotEmpty { .. } => "2BP01",
             Self::Setting { .. } | Self::TableOption { .. } => "22023",
             Self::TransactionFailed => "25P02",
             Self::TransactionOpen => "25001",
@@ -301,6 +318,7 @@ impl SqlError {
             Self::InsertWidth { .. } => {
                 Some("name the columns: INSERT INTO t (a, b) VALUES ..".to_owned())
             }
+            Self::SchemaNotEmpty { .. } => Some("drop the tables first, or say CASCADE".to_owned()),
             Self::TransactionFailed => Some("say ROLLBACK, then begin again".to_owned()),
             Self::TransactionOpen => Some("COMMIT or ROLLBACK it first".to_owned()),
             Self::Db(source) if source.is_retryable() => {
@@ -326,13 +344,47 @@ impl SqlError {
         self
     }
 
+    /// An error of a table, by its name.
+    pub(crate) fn of_table(table: String, source: TableError) -> Self {
+        match source {
+            TableError::NullInNotNull { column, .. } => Self::NotNull { table, column },
+            source => Self::Table {
+                table,
+                source: Box::new(source),
+            },
+        }
+    }
+
     /// An error of `table`.
     pub(crate) fn table(table: impl fmt::Display) -> impl FnOnce(TableError) -> Self {
         let table = table.to_string();
-        move |source| Self::Table {
-            table,
-            source: Box::new(source),
-        }
+        move |source| Self::of_table(table, source)
+    }
+}
+
+/// Whether `value`, which a column of `data_type` does not take, has the form of its values.
+fn has_form(value: &str, data_type: &str) -> bool {
+    const NUMBERS: &[&str] = &["byte", "short", "integer", "long", "float", "double"];
+    let value = value.trim();
+    if NUMBERS.contains(&data_type) || data_type.starts_with("decimal") {
+        return value.parse::<f64>().is_ok();
+    }
+    value.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+')
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+/// The first few names.
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>();
+    let text = shown.join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => text,
+        more => format!("{text} and {more} more"),
     }
 }
 
@@ -343,6 +395,9 @@ fn did_you_mean(near: &[String]) -> Option<String> {
 fn table_state(error: &TableError) -> &'static str {
     match error {
         TableError::NullInNotNull { .. } | TableError::EmptyPartitionValue { .. } => "23502",
+        TableError::ValueOutOfRange {
+            value, data_type, ..
+        } if !has_form(value, data_type) => "22P02",
         TableError::ValueOutOfRange { .. } | TableError::NanosecondsLost { .. } => "22003",
         TableError::TypeMismatch { .. } => "42804",
         TableError::DuplicateColumn { .. } => "42701",
@@ -383,5 +438,26 @@ fn kind_state(kind: ErrorKind) -> &'static str {
         ErrorKind::Cancelled => "57014",
         ErrorKind::Pending => "08007",
         _ => "XX000",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_page_lists_every_sqlstate() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sql/errors.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let is_state = |text: &str| {
+            text.len() == 5
+                && text
+                    .chars()
+                    .all(|c| c.is_ascii_digit() || c.is_ascii_uppercase())
+                && text.chars().any(|c| c.is_ascii_digit())
+        };
+        for source in [include_str!("error.rs"), include_str!("error/translate.rs")] {
+            for state in source.split('"').filter(|text| is_state(text)) {
+                assert!(page.contains(&format!("`{state}`")), "{state}");
+            }
+        }
     }
 }

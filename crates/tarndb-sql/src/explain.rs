@@ -1,9 +1,11 @@
 //! EXPLAIN.
 //!
-//! Invariant: only ANALYZE executes. Queries are explained by the engine; a change by our own
+//! Invariant: only ANALYZE executes. One row of the result is one line of the plan. Queries are explained by the engine; a change by our own
 //! lines and the plan of the query that finds its rows.
 
+use arrow_array::cast::AsArray;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
+use futures::TryStreamExt;
 
 use crate::dml::{Change, insert, plan_delete, plan_update};
 use crate::error::SqlError;
@@ -31,8 +33,31 @@ pub(crate) async fn query(
         format: explain.format.clone(),
     };
     let planned = scope.plan_explain(query, spelling, options).await?;
-    let (schema, stream) = scope.run(planned).await?;
-    Ok(Outcome::Rows { schema, stream })
+    let (_, stream) = scope.run(planned).await?;
+    let batches = stream.try_collect::<Vec<_>>().await?;
+    let mut lines = Vec::new();
+    for batch in &batches {
+        let [kinds, plans] = batch.columns() else {
+            return Err(SqlError::Internal {
+                context: "an explanation of another shape",
+            });
+        };
+        let (kinds, plans) = (kinds.as_string_opt::<i32>(), plans.as_string_opt::<i32>());
+        for (kind, plan) in kinds.into_iter().flatten().zip(plans.into_iter().flatten()) {
+            lines.extend(kind.map(heading));
+            let text = plan.unwrap_or_default().trim_end();
+            lines.extend(text.lines().map(|line| format!("  {line}")));
+        }
+    }
+    outcome(lines)
+}
+
+/// The engine's name of a part of its explanation, for people.
+fn heading(kind: &str) -> String {
+    match kind {
+        "Plan with Metrics" => "executed plan:".to_owned(),
+        kind => format!("{}:", kind.replace('_', " ")),
+    }
 }
 
 /// Explains a change without running it.
@@ -98,8 +123,8 @@ pub(crate) async fn analyze(
 
 /// The lines as a result.
 pub(crate) fn outcome(lines: Vec<String>) -> Result<Outcome, SqlError> {
-    let rows = vec![vec![Some("plan".to_owned()), Some(lines.join("\n"))]];
-    text_rows(&["plan_type", "plan"], rows)
+    let rows = lines.into_iter().map(|line| vec![Some(line)]);
+    text_rows(&["plan"], rows.collect())
 }
 
 async fn how(scope: &Scope<'_>, id: tarndb_types::TableId) -> Result<&'static str, SqlError> {

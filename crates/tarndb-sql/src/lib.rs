@@ -18,6 +18,7 @@ mod error;
 mod explain;
 mod function;
 mod import;
+mod information;
 mod name;
 mod options;
 mod outcome;

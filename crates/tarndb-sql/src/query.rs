@@ -431,7 +431,7 @@ fn unique_names(body: &mut SetExpr) {
 
 /// Whether an item has no name of its own. UNNEST may become several columns and keeps the
 /// engine's names.
-fn is_computed(item: &SelectItem) -> bool {
+pub(crate) fn is_computed(item: &SelectItem) -> bool {
     match item {
         SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_)) => false,
         SelectItem::UnnamedExpr(Expr::Function(function)) => {

@@ -11,6 +11,7 @@ use crate::name::{Spelling, near, same};
 use crate::outcome::Outcome;
 use crate::parser::TableName;
 use crate::query::Scope;
+use crate::types::sql_name;
 
 /// A result of text columns.
 pub(crate) fn text_rows(
@@ -73,7 +74,7 @@ pub(crate) async fn describe(scope: &Scope<'_>, name: &TableName) -> Result<Outc
     let rows = state.schema.fields.iter().map(|field| {
         vec![
             Some(field.name.clone()),
-            Some(field.data_type.to_string()),
+            Some(sql_name(&field.data_type)),
             yes_no(field.nullable),
             yes_no(state.is_partition_column(&field.name)),
             field

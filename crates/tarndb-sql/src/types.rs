@@ -35,6 +35,7 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
         &[
             "smallint",
             "int2",
+            "int16",
             "short",
             "tinyint unsigned",
             "utinyint",
@@ -47,6 +48,7 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
             "int",
             "integer",
             "int4",
+            "int32",
             "smallint unsigned",
             "usmallint",
             "uint16",
@@ -57,6 +59,7 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
         &[
             "bigint",
             "int8",
+            "int64",
             "long",
             "int unsigned",
             "integer unsigned",
@@ -188,6 +191,52 @@ fn plain(target: &str) -> Option<DataType> {
     })
 }
 
+/// The type as CREATE TABLE takes it, with the same meaning.
+pub(crate) fn sql_name(data_type: &DataType) -> String {
+    let name = match data_type {
+        DataType::Boolean => "BOOLEAN",
+        DataType::Byte => "TINYINT",
+        DataType::Short => "SMALLINT",
+        DataType::Integer => "INT",
+        DataType::Long => "BIGINT",
+        DataType::Float => "REAL",
+        DataType::Double => "DOUBLE",
+        DataType::String => "VARCHAR",
+        DataType::Binary => "BINARY",
+        DataType::Date => "DATE",
+        DataType::Timestamp => "TIMESTAMPTZ",
+        DataType::TimestampNtz => "TIMESTAMP",
+        DataType::Decimal { precision, scale } => return format!("DECIMAL({precision},{scale})"),
+        DataType::Array { element, .. } => return format!("ARRAY<{}>", sql_name(element)),
+        DataType::Map { key, value, .. } => {
+            return format!("MAP<{}, {}>", sql_name(key), sql_name(value));
+        }
+        DataType::Struct(fields) => {
+            let fields = fields.iter().map(sql_field).collect::<Vec<_>>();
+            return format!("STRUCT<{}>", fields.join(", "));
+        }
+        other => return other.to_string().to_uppercase(),
+    };
+    name.to_owned()
+}
+
+fn sql_field(field: &Field) -> String {
+    let not_null = if field.nullable { "" } else { " NOT NULL" };
+    let is_plain = field
+        .name
+        .starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && field
+            .name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let name = if is_plain {
+        field.name.clone()
+    } else {
+        format!("\"{}\"", field.name.replace('"', "\"\""))
+    };
+    format!("{name} {}{not_null}", sql_name(&field.data_type))
+}
+
 /// Names near an unknown one, for a hint.
 pub(crate) fn near_names(unknown: &str) -> String {
     let known = NAMES.iter().flat_map(|(_, names)| names.iter().copied());
@@ -253,6 +302,18 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn names_shown_are_names_taken() {
+        for (target, names) in NAMES {
+            let data_type = parse_type(names[0]).unwrap();
+            assert_eq!(&data_type.to_string(), target);
+            assert_eq!(parse_type(&sql_name(&data_type)), Some(data_type));
+        }
+        let nested = "STRUCT<a INT NOT NULL, \"b c\" MAP<VARCHAR, ARRAY<TIMESTAMPTZ>>, \
+                      c STRUCT<D DECIMAL(5,2)>>";
+        assert_eq!(sql_name(&parse_type(nested).unwrap()), nested);
     }
 
     #[test]

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use arrow_schema::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
+use parquet::errors::ParquetError;
 use tarndb_db::ErrorKind;
+use tarndb_storage::StoreError;
 use tarndb_table::TableError;
 
 use crate::error::SqlError;
@@ -70,15 +72,14 @@ pub(crate) fn translate(error: DataFusionError, spelling: &Spelling) -> SqlError
         DataFusionError::Internal(message) => {
             engine(tidy(message), "XX000", ErrorKind::Internal, None)
         }
-        DataFusionError::ObjectStore(source) => engine(
-            tidy(&source.to_string()),
-            "58030",
-            ErrorKind::Unavailable,
-            None,
-        ),
-        DataFusionError::ParquetError(source) => {
-            engine(tidy(&source.to_string()), "XX001", ErrorKind::Corrupt, None)
-        }
+        DataFusionError::ObjectStore(source) => of_store(source),
+        DataFusionError::ParquetError(source) => match source.as_ref() {
+            ParquetError::External(inner) => match inner.downcast_ref() {
+                Some(source) => of_store(source),
+                None => damaged(&inner.to_string()),
+            },
+            source => damaged(&source.to_string()),
+        },
         other => of_execution(&other.to_string()),
     }
 }
@@ -154,6 +155,21 @@ fn of_schema(error: &SchemaError, spelling: &Spelling) -> SqlError {
     }
 }
 
+fn of_store(error: &object_store::Error) -> SqlError {
+    if let Some(short) = StoreError::find_short_read(error) {
+        return damaged(&short.to_string());
+    }
+    let (sqlstate, kind) = match error {
+        object_store::Error::NotFound { .. } => ("58P01", ErrorKind::NotFound),
+        _ => ("58030", ErrorKind::Unavailable),
+    };
+    engine(tidy(&error.to_string()), sqlstate, kind, None)
+}
+
+fn damaged(message: &str) -> SqlError {
+    engine(tidy(message), "XX001", ErrorKind::Corrupt, None)
+}
+
 fn of_arrow(error: &ArrowError) -> SqlError {
     match error {
         ArrowError::DivideByZero => engine(
@@ -174,6 +190,7 @@ fn of_arrow(error: &ArrowError) -> SqlError {
             ErrorKind::Invalid,
             None,
         ),
+        ArrowError::ParquetError(message) => damaged(message),
         ArrowError::CsvError(message) | ArrowError::JsonError(message) => {
             engine(tidy(message), "22P04", ErrorKind::Invalid, None)
         }
@@ -287,8 +304,5 @@ fn lower_first(text: &str) -> String {
 
 /// A table's error on its way through the engine.
 pub(crate) fn carry_table(table: &str, error: TableError) -> DataFusionError {
-    carry(SqlError::Table {
-        table: table.to_owned(),
-        source: Box::new(error),
-    })
+    carry(SqlError::of_table(table.to_owned(), error))
 }

@@ -95,8 +95,8 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
         return copy(cursor).map(Statement::Copy);
     }
     Err(cursor.expected(
-        "a statement (SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, TRUNCATE, BEGIN, \
-         COMMIT, ROLLBACK, SHOW, DESCRIBE, EXPLAIN, COPY, SET)",
+        "a statement (SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, TRUNCATE, \
+         COMMENT ON, BEGIN, COMMIT, ROLLBACK, SHOW, DESCRIBE, EXPLAIN, COPY, SET)",
     ))
 }
 

@@ -162,6 +162,13 @@ pub enum AlterAction {
     SetOptions(Vec<(String, String)>),
     /// UNSET TBLPROPERTIES.
     UnsetOptions(Vec<String>),
+    /// COMMENT ON.
+    SetComment {
+        /// The column; `None` for the table.
+        column: Option<String>,
+        /// The comment; `None` removes it.
+        text: Option<String>,
+    },
 }
 
 /// INSERT.

@@ -49,6 +49,25 @@ const RESERVED: &[&str] = &[
     "returning",
 ];
 
+/// Words that end the items of a SELECT.
+const AFTER_ITEMS: &[&str] = &[
+    "from",
+    "into",
+    "where",
+    "group",
+    "having",
+    "window",
+    "qualify",
+    "order",
+    "limit",
+    "offset",
+    "fetch",
+    "for",
+    "union",
+    "except",
+    "intersect",
+];
+
 /// A position in the tokens of one statement.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
@@ -160,15 +179,25 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves over a closing angle bracket, one half of `>>` included.
+    /// Moves over a closing angle bracket, also one of several that the tokenizer took for one
+    /// operator.
     pub(crate) fn expect_close_angle(&mut self) -> Result<(), SqlError> {
-        if self.peek() == &Token::ShiftRight {
-            if let Some(token) = self.tokens.get_mut(self.at) {
-                token.token = Token::Gt;
+        let rest = match self.peek() {
+            Token::ShiftRight => Token::Gt,
+            Token::CustomBinaryOperator(text)
+                if text.len() > 2 && text.bytes().all(|b| b == b'>') =>
+            {
+                match text.len() {
+                    3 => Token::ShiftRight,
+                    length => Token::CustomBinaryOperator(">".repeat(length - 1)),
+                }
             }
-            return Ok(());
+            _ => return self.expect(&Token::Gt),
+        };
+        if let Some(token) = self.tokens.get_mut(self.at) {
+            token.token = rest;
         }
-        self.expect(&Token::Gt)
+        Ok(())
     }
 
     /// A name as it was written.
@@ -277,6 +306,67 @@ impl<'a> Cursor<'a> {
             }
             Err(error) => Err(self.engine_error(error)),
         }
+    }
+
+    /// The items of the SELECT that begins here (behind its WITH, if any), each as written;
+    /// empty when no SELECT begins here.
+    pub(crate) fn select_items(&self) -> Vec<String> {
+        let rest = self.tokens.get(self.at..).unwrap_or_default();
+        let is = |at: usize, word: &str| {
+            matches!(rest.get(at).map(|t| &t.token), Some(Token::Word(w))
+                if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
+        };
+        let mut items = Vec::new();
+        let (mut depth, mut first, mut started) = (0_usize, 0, false);
+        for (at, token) in rest.iter().enumerate() {
+            if depth == 0 && !started {
+                let behind_with = at > 0
+                    && is(0, "with")
+                    && at.checked_sub(1).is_some_and(|before| {
+                        rest.get(before).is_some_and(|t| t.token == Token::RParen)
+                    });
+                if is(at, "select") && (at == 0 || behind_with) {
+                    started = true;
+                    first = at + 1;
+                    if is(first, "distinct") || is(first, "all") {
+                        first += 1;
+                    }
+                    continue;
+                }
+            }
+            match &token.token {
+                Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+                Token::RBracket | Token::RBrace => depth = depth.saturating_sub(1),
+                Token::RParen if depth == 0 => {
+                    items.extend(started.then(|| self.text_of(rest.get(first..at))));
+                    return items;
+                }
+                Token::RParen => depth -= 1,
+                Token::Comma if depth == 0 && started => {
+                    items.push(self.text_of(rest.get(first..at)));
+                    first = at + 1;
+                }
+                Token::Word(_) if depth == 0 && started => {
+                    let is_operand = is(at, "from") && at > 0 && is(at - 1, "distinct");
+                    if !is_operand && AFTER_ITEMS.iter().any(|word| is(at, word)) {
+                        items.push(self.text_of(rest.get(first..at)));
+                        return items;
+                    }
+                }
+                _ => {}
+            }
+        }
+        items.extend(started.then(|| self.text_of(rest.get(first..))));
+        items
+    }
+
+    fn text_of(&self, tokens: Option<&[TokenWithSpan]>) -> String {
+        match tokens {
+            Some([first, .., last]) => self.source.slice(first.span.start, Some(last.span.end)),
+            Some([only]) => self.source.slice(only.span.start, Some(only.span.end)),
+            _ => "",
+        }
+        .to_owned()
     }
 
     /// Fails unless all tokens are used.

@@ -1,4 +1,4 @@
-//! CREATE, DROP, ALTER and TRUNCATE.
+//! CREATE, DROP, ALTER, COMMENT ON and TRUNCATE.
 //!
 //! Invariant: the clauses of CREATE TABLE may come in any order, each at most once, with
 //! `AS query` last.
@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::error::SqlError;
 use crate::name::same;
-use crate::parser::ast::{AlterAction, ColumnDef, CreateTable, Statement};
+use crate::parser::ast::{AlterAction, ColumnDef, CreateTable, Statement, TableName};
 use crate::parser::cursor::Cursor;
 use crate::parser::{dml, types};
 
@@ -24,6 +24,9 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     }
     if cursor.word("drop") {
         return drop(cursor);
+    }
+    if cursor.word("comment") {
+        return comment(cursor);
     }
     cursor.expect_word("create")?;
     let or_replace = cursor.words(&["or", "replace"]);
@@ -119,6 +122,45 @@ fn alter_action(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
         "this form of ALTER TABLE",
         "RENAME TO, ADD COLUMN, SET TBLPROPERTIES and UNSET TBLPROPERTIES are there",
     ))
+}
+
+/// COMMENT ON TABLE or COLUMN.
+fn comment(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    cursor.expect_word("on")?;
+    let (name, column) = if cursor.word("column") {
+        let first = cursor.identifier("a table name")?;
+        cursor.expect(&Token::Period)?;
+        let second = cursor.identifier("a column")?;
+        if cursor.token(&Token::Period) {
+            let column = cursor.identifier("a column")?;
+            let schema = Some(first);
+            (
+                TableName {
+                    schema,
+                    name: second,
+                },
+                Some(column),
+            )
+        } else {
+            let (schema, name) = (None, first);
+            (TableName { schema, name }, Some(second))
+        }
+    } else if cursor.word("table") {
+        (cursor.table_name()?, None)
+    } else {
+        return Err(cursor.expected("TABLE or COLUMN"));
+    };
+    cursor.expect_word("is")?;
+    let text = if cursor.word("null") {
+        None
+    } else {
+        Some(cursor.expect_string("the comment as text, or NULL")?)
+    };
+    Ok(Statement::AlterTable {
+        name,
+        if_exists: false,
+        action: AlterAction::SetComment { column, text },
+    })
 }
 
 fn create_table(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<CreateTable, SqlError> {

@@ -1,17 +1,19 @@
 //! The dialect of the engine's part of the grammar: PostgreSQL's, with a few doors opened.
 //!
 //! Invariant: whatever PostgreSQL's dialect accepts is accepted here; `dialect()` answers with
-//! PostgreSQL's type, because the engine's parser asks for it by type.
+//! PostgreSQL's type, because the engine's parser asks for it by type. The operand of
+//! `IS DISTINCT FROM` ends where PostgreSQL ends it; the engine's parser takes all that follows.
 //! Does not: parse statements; that is the rest of this module.
 
 use std::any::TypeId;
 
+use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
-/// PostgreSQL's grammar of queries and expressions plus `EXCLUDE`, `FROM` first, `ORDER BY ALL`
-/// and table versions (which the planner refuses by name rather than ignores).
+/// PostgreSQL's grammar of queries and expressions plus `EXCLUDE`, `FROM` first, `ORDER BY ALL`,
+/// `MAP {'k': v}`, `{'field': v}` and table versions (which the planner refuses by name rather than ignores).
 #[derive(Debug, Default)]
 pub(crate) struct TarnDialect(PostgreSqlDialect);
 
@@ -54,6 +56,25 @@ impl Dialect for TarnDialect {
         self.0.get_next_precedence(parser)
     }
 
+    fn parse_infix(
+        &self,
+        parser: &mut Parser<'_>,
+        left: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        const EQUAL: &[Keyword] = &[Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM];
+        const DISTINCT: &[Keyword] = &[Keyword::IS, Keyword::DISTINCT, Keyword::FROM];
+        let make = if parser.parse_keywords(EQUAL) {
+            Expr::IsNotDistinctFrom
+        } else if parser.parse_keywords(DISTINCT) {
+            Expr::IsDistinctFrom
+        } else {
+            return self.0.parse_infix(parser, left, precedence);
+        };
+        let right = parser.parse_subexpr(self.prec_value(Precedence::Is));
+        Some(right.map(|right| make(Box::new(left.clone()), Box::new(right))))
+    }
+
     fn prec_value(&self, precedence: Precedence) -> u8 {
         self.0.prec_value(precedence)
     }
@@ -76,6 +97,14 @@ impl Dialect for TarnDialect {
         supports_interval_options,
         supports_comma_separated_trim,
     );
+
+    fn support_map_literal_syntax(&self) -> bool {
+        true
+    }
+
+    fn supports_dictionary_syntax(&self) -> bool {
+        true
+    }
 
     fn supports_select_wildcard_except(&self) -> bool {
         true

@@ -4,7 +4,7 @@
 //! FROM) is refused by name; it is never read over.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Query, Select, SelectFlavor, SelectItem, SetExpr, WildcardAdditionalOptions,
+    Expr, Ident, Query, Select, SelectFlavor, SelectItem, SetExpr, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -13,6 +13,7 @@ use crate::name::same;
 use crate::parser::ast::{Delete, Insert, Statement, TableName, Update};
 use crate::parser::cursor::Cursor;
 use crate::parser::source::Source;
+use crate::query::is_computed;
 
 /// A statement of this module; the cursor stands on its first word.
 pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -34,8 +35,10 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
 /// A query for the engine.
 pub(crate) fn query(cursor: &mut Cursor<'_>) -> Result<Box<Query>, SqlError> {
     let start = cursor.expected("a query");
+    let items = cursor.select_items();
     let mut query = cursor.engine(|parser| parser.parse_query())?;
     complete(&mut query.body, cursor)?;
+    name_items(&mut query.body, items);
     match query.body.as_ref() {
         SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
             Err(start.with_hint("WITH goes inside the statement: INSERT INTO t WITH .. SELECT .."))
@@ -83,6 +86,23 @@ pub(crate) fn all_of(name: &TableName) -> Result<Box<Query>, SqlError> {
     let text = format!("SELECT * FROM {from}");
     let source = Source::new(&text)?;
     query(&mut Cursor::new(&source, source.tokens().to_vec()))
+}
+
+/// Names what the outermost SELECT computes by its text as written, where that is one line.
+fn name_items(body: &mut SetExpr, texts: Vec<String>) {
+    match body {
+        SetExpr::SetOperation { left, .. } => name_items(left, texts),
+        SetExpr::Select(select) if select.projection.len() == texts.len() => {
+            for (item, text) in select.projection.iter_mut().zip(texts) {
+                let has_name = text.is_empty() || text.contains('\n') || !is_computed(item);
+                if let (SelectItem::UnnamedExpr(expr), false) = (&item, has_name) {
+                    let (expr, alias) = (expr.clone(), Ident::with_quote('"', text));
+                    *item = SelectItem::ExprWithAlias { expr, alias };
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 fn complete_select(select: &mut Select) {

@@ -114,7 +114,7 @@ fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     ]) {
         return admin::transaction(cursor);
     }
-    if cursor.at_any(&["create", "drop", "alter", "truncate"]) {
+    if cursor.at_any(&["create", "drop", "alter", "truncate", "comment"]) {
         return ddl::statement(cursor);
     }
     if cursor.at_any(&["insert", "update", "delete", "merge"]) {

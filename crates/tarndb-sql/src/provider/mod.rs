@@ -5,6 +5,7 @@
 //! The engine's hooks for changes return errors: they lose predicates.
 //! Does not: decide what to change; `dml` does, with the hidden columns of a target scan.
 
+pub(crate) mod damage;
 pub(crate) mod float_bounds;
 mod prune;
 mod scan;

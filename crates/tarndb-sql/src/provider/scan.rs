@@ -34,6 +34,7 @@ use tarndb_table::{
 
 use crate::error::translate::carry_table;
 use crate::name::same;
+use crate::provider::damage::OfTable;
 use crate::provider::{Hidden, Pinned, TarnTable, prune, selection};
 
 /// Deletion vectors and row counts loaded at the same time.
@@ -238,7 +239,9 @@ async fn load_file(
         e_tag: None,
         version: None,
     };
-    let scanned = PartitionedFile::new_from_meta(meta).with_partition_values(values);
+    let scanned = PartitionedFile::new_from_meta(meta)
+        .with_partition_values(values)
+        .with_extension(OfTable(pinned.name.as_str().into()));
     if file.deletion.is_none() {
         return Ok(scanned);
     }

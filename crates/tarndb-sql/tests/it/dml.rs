@@ -241,7 +241,7 @@ async fn insert_maps_columns_and_refuses_what_does_not_fit() {
         (
             "INSERT INTO t VALUES (NULL, 'x', NULL)",
             "23502",
-            "column=a",
+            "column a of",
         ),
         (
             "INSERT INTO t VALUES (1, 'x')",
@@ -258,7 +258,7 @@ async fn insert_maps_columns_and_refuses_what_does_not_fit() {
         ("INSERT INTO t VALUES (1.5, 'x', NULL)", "22003", "column=a"),
         (
             "INSERT INTO t VALUES (1, 'x', 'no date')",
-            "22003",
+            "22P02",
             "column=c",
         ),
         (
@@ -267,7 +267,7 @@ async fn insert_maps_columns_and_refuses_what_does_not_fit() {
             "column=a",
         ),
         ("INSERT INTO nope VALUES (1)", "42P01", "nope"),
-        ("UPDATE t SET a = NULL", "23502", "column=a"),
+        ("UPDATE t SET a = NULL", "23502", "column a of"),
         ("UPDATE t SET a = a * 3000000000", "22003", "column=a"),
         ("UPDATE t SET zz = 1", "42703", "zz"),
         ("UPDATE t SET a = 1, A = 2", "42701", "named twice"),

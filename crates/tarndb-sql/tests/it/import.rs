@@ -72,13 +72,13 @@ async fn csv_creates_tables_with_inferred_types() {
     );
     let described = rows(&mut session, "DESCRIBE a").await;
     for expected in [
-        "Id|long",
-        "name|string",
-        "when|timestamp",
-        "zip|string",
-        "ratio|double",
-        "ok|boolean",
-        "day|date",
+        "Id|BIGINT",
+        "name|VARCHAR",
+        "when|TIMESTAMPTZ",
+        "zip|VARCHAR",
+        "ratio|DOUBLE",
+        "ok|BOOLEAN",
+        "day|DATE",
     ] {
         assert!(described.contains(expected), "{described}");
     }

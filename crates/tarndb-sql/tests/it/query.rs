@@ -80,7 +80,7 @@ async fn what_is_computed_is_named_by_its_text() {
     let mut session = setup(TABLES).await;
     let query = "SELECT count(*), Max(ID), id + 1 AS Next, v FROM t GROUP BY id, v";
     let names = columns(&mut session, query).await;
-    assert_eq!(names, ["count(*)", "max(id)", "Next", "v"]);
+    assert_eq!(names, ["count(*)", "Max(ID)", "Next", "v"]);
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn show_and_describe_tell_what_is_there() {
     assert_eq!(rows(&mut session, "SHOW SCHEMAS").await, "Other; main");
     assert_eq!(
         rows(&mut session, "DESCRIBE other.u").await,
-        "x|long|YES|NO|an x; p|date|NO|YES|NULL"
+        "x|BIGINT|YES|NO|an x; p|DATE|NO|YES|NULL"
     );
     assert_eq!(
         err(&mut session, "SHOW TABLES IN nope").await.sqlstate(),
@@ -106,7 +106,7 @@ async fn show_and_describe_tell_what_is_there() {
     .await;
     assert_eq!(
         rows(&mut session, "DESCRIBE t").await,
-        "id|integer|YES|NO|NULL; v|string|YES|NO|NULL; w|double|YES|NO|new"
+        "id|INT|YES|NO|NULL; v|VARCHAR|YES|NO|NULL; w|DOUBLE|YES|NO|new"
     );
     assert_eq!(
         rows(&mut session, "SELECT * FROM t ORDER BY id").await,
@@ -187,4 +187,129 @@ async fn explain_shows_the_plan_and_exact_counts_need_no_read() {
     assert_eq!(rows(&mut session, "SELECT count(*) FROM t").await, "1");
     let plan = rows(&mut session, "EXPLAIN ANALYZE SELECT * FROM t WHERE id > 1").await;
     assert!(plan.contains("output_rows"), "{plan}");
+    assert!(plan.starts_with("executed plan:; "), "{plan}");
+    assert_eq!(columns(&mut session, "EXPLAIN SELECT 1").await, ["plan"]);
+    let plan = rows(&mut session, "EXPLAIN SELECT id FROM t").await;
+    for line in plan.split("; ") {
+        assert!(!line.contains('\n') && !line.contains("\\n"), "{line:?}");
+    }
+    assert!(plan.contains("logical plan:; ") && plan.contains("physical plan:; "));
+}
+
+#[tokio::test]
+async fn is_distinct_from_binds_tighter_than_and() {
+    let mut session = setup(
+        "CREATE TABLE f (id INT, b BOOLEAN, c BOOLEAN);
+         INSERT INTO f VALUES (1, true, true), (2, false, true), (3, NULL, false), (4, NULL, true)",
+    )
+    .await;
+    for (filter, bracketed) in [
+        (
+            "b IS DISTINCT FROM true AND c",
+            "(b IS DISTINCT FROM true) AND c",
+        ),
+        (
+            "b IS NOT DISTINCT FROM true OR c",
+            "(b IS NOT DISTINCT FROM true) OR c",
+        ),
+        (
+            "NOT b IS DISTINCT FROM NULL AND c",
+            "(NOT (b IS DISTINCT FROM NULL)) AND c",
+        ),
+        (
+            "id IS DISTINCT FROM 1 + 1 AND b",
+            "(id IS DISTINCT FROM (1 + 1)) AND b",
+        ),
+    ] {
+        let of = |filter: &str| format!("SELECT id FROM f WHERE {filter} ORDER BY id");
+        let (given, wanted) = (of(filter), of(bracketed));
+        let given = rows(&mut session, &given).await;
+        assert_eq!(given, rows(&mut session, &wanted).await, "{filter}");
+        assert!(!given.is_empty(), "{filter}");
+    }
+    let case = "SELECT CASE WHEN b IS DISTINCT FROM true AND c THEN id END FROM f ORDER BY id";
+    assert_eq!(rows(&mut session, case).await, "NULL; 2; NULL; 4");
+    let join =
+        "SELECT x.id FROM f x JOIN f y ON x.b IS NOT DISTINCT FROM y.b AND x.id = y.id ORDER BY 1";
+    assert_eq!(rows(&mut session, join).await, "1; 2; 3; 4");
+    let update = "UPDATE f SET id = 0 WHERE b IS NOT DISTINCT FROM NULL AND NOT c";
+    assert_eq!(count(&mut session, update).await, 1);
+    let delete = "DELETE FROM f WHERE b IS DISTINCT FROM true AND c";
+    assert_eq!(count(&mut session, delete).await, 2);
+}
+
+#[tokio::test]
+async fn maps_and_structs_have_literals() {
+    let mut session = setup("CREATE TABLE n (m MAP<TEXT, INT>, s STRUCT<X INT, y TEXT>)").await;
+    ok(
+        &mut session,
+        "INSERT INTO n VALUES (MAP {'Key': 1, 'b': 2}, {'X': 1, 'y': 'a'})",
+    )
+    .await;
+    assert_eq!(
+        rows(&mut session, "SELECT m['Key'], s.x, s['y'] FROM n").await,
+        "1|1|a"
+    );
+    assert_eq!(
+        rows(&mut session, "SELECT MAP {'k': 1 + 1}, {'x': 1}, MAP {}").await,
+        "{k: 2}|{x: 1}|{}"
+    );
+}
+
+#[tokio::test]
+async fn results_are_named_by_the_text_of_their_expressions() {
+    let mut session = setup(TABLES).await;
+    let query = "SELECT 1, id + 1.5, Count(*), st['x'], st.x, max(id) \
+                 FROM t, (SELECT {'x': 1} AS st) GROUP BY id, st";
+    assert_eq!(
+        columns(&mut session, query).await,
+        ["1", "id + 1.5", "Count(*)", "st['x']", "st[x]", "max(id)"]
+    );
+    let query = "WITH w AS (SELECT 1, 2) SELECT DISTINCT ID IS DISTINCT FROM 1, \
+                 CASE WHEN True THEN [1,  2] END, ID FROM t UNION ALL SELECT true, [3], 4 FROM w";
+    assert_eq!(
+        columns(&mut session, query).await,
+        [
+            "ID IS DISTINCT FROM 1",
+            "CASE WHEN True THEN [1,  2] END",
+            "id"
+        ]
+    );
+    let query = "SELECT id, id, 1, 1 FROM t";
+    assert_eq!(columns(&mut session, query).await, ["id", "id", "1", "1"]);
+}
+
+#[tokio::test]
+async fn comments_are_set_and_removed() {
+    let mut session = setup("CREATE TABLE c (Id INT COMMENT 'old', b TEXT)").await;
+    for (statement, described) in [
+        (
+            "COMMENT ON COLUMN c.id IS 'it''s'",
+            "Id|INT|YES|NO|it's; b|VARCHAR|YES|NO|NULL",
+        ),
+        (
+            "COMMENT ON COLUMN main.c.B IS 'x'",
+            "Id|INT|YES|NO|it's; b|VARCHAR|YES|NO|x",
+        ),
+        (
+            "COMMENT ON COLUMN c.id IS NULL",
+            "Id|INT|YES|NO|NULL; b|VARCHAR|YES|NO|x",
+        ),
+        (
+            "COMMENT ON TABLE c IS 'all'",
+            "Id|INT|YES|NO|NULL; b|VARCHAR|YES|NO|x",
+        ),
+    ] {
+        ok(&mut session, statement).await;
+        assert_eq!(
+            rows(&mut session, "DESCRIBE c").await,
+            described,
+            "{statement}"
+        );
+    }
+    let error = err(&mut session, "COMMENT ON COLUMN c.bb IS 'x'").await;
+    assert_eq!(
+        (error.sqlstate(), error.hint()),
+        ("42703", Some("did you mean b?".to_owned()))
+    );
 }
