@@ -75,10 +75,14 @@ pub(crate) async fn commit(txn: Transaction) -> Result<Committed, DbError> {
 /// What the first commit of the same id came to: a retry does not commit twice.
 fn earlier(txn: &Transaction, first: EarlierCommit) -> Committed {
     tracing::info!(txn = %first.txn, version = first.version.0, "the transaction is there already");
+    let (id, version) = (first.txn, first.version);
+    let notice = format!(
+        "transaction {id} was committed before, as version {version}: nothing was done now"
+    );
     Committed {
-        version: Some(first.version),
+        version: Some(version),
         txn: txn.reference(),
-        notices: txn.notices(),
+        notices: vec![notice],
         attempts: 0,
     }
 }

@@ -35,17 +35,24 @@ pub struct NewTable {
     pub comment: Option<String>,
 }
 
+/// SQL's own schema; one of that name would never be seen.
+const INFORMATION_SCHEMA: &str = "information_schema";
+
 impl Transaction {
     /// Creates a schema.
     ///
     /// # Errors
     /// The name is invalid or taken.
     pub fn create_schema(&mut self, name: &str) -> Result<(), DbError> {
-        check_name(name).map_err(|reason| DbError::InvalidName {
+        let invalid = |reason| DbError::InvalidName {
             what: "schema",
             name: name.to_owned(),
             reason,
-        })?;
+        };
+        check_name(name).map_err(invalid)?;
+        if name.eq_ignore_ascii_case(INFORMATION_SCHEMA) {
+            return Err(invalid("SQL keeps it for its views of the catalog"));
+        }
         self.act(
             Action::CreateSchema {
                 name: name.to_owned(),

@@ -14,6 +14,7 @@ use arrow_schema::{ArrowError, DataType as ArrowType, Field as ArrowField, Schem
 use tarndb_table::{DataType, Field};
 
 use crate::error::{FileValueError, SqlError};
+use crate::import::quotes::Quotes;
 use crate::import::source::{BATCH_ROWS, Mapping, Reading, Source, batch_of};
 use crate::import::stream::Sink;
 
@@ -57,7 +58,8 @@ pub(super) fn read_text(
         .iter()
         .map(|name| ArrowField::new(name, ArrowType::Utf8, true));
     let schema = Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()));
-    let bytes: Box<dyn Read + Send> = source.bytes()?;
+    let bytes: Box<dyn Read + Send> =
+        Box::new(Quotes::new(source.bytes()?, source.delimiter(delimiter)));
     let mut reader = ReaderBuilder::new(schema)
         .with_header(header)
         .with_delimiter(source.delimiter(delimiter))

@@ -9,6 +9,7 @@ mod csv;
 mod infer;
 mod json;
 mod parquet_file;
+mod quotes;
 mod source;
 mod stream;
 
