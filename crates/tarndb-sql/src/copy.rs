@@ -25,6 +25,7 @@ pub(crate) async fn copy(
     spelling: &Spelling,
 ) -> Result<u64, SqlError> {
     let planned = scope.plan(&copy.query, spelling, None).await?;
+    check_folder(&copy.target)?;
     function::register_store(&copy.target, scope.engine, scope.storage)?;
     let format = format_of(copy)?;
     let frame = renamed(scope, &planned)?;
@@ -67,6 +68,33 @@ fn renamed(scope: &Scope<'_>, planned: &Planned) -> Result<DataFrame, SqlError> 
     DataFrame::new(scope.engine.context.state(), planned.plan.clone())
         .select(exprs.collect::<Vec<_>>())
         .map_err(|error| translate(error, &planned.spelling))
+}
+
+/// The folder of a local target must be there and take files: the engine would make missing
+/// folders of a mistyped path, and tries for ever where no file can be made.
+fn check_folder(target: &str) -> Result<(), SqlError> {
+    let path = target.strip_prefix("file://").unwrap_or(target);
+    if path.contains("://") {
+        return Ok(());
+    }
+    let failed = |reason: String| SqlError::File {
+        path: target.to_owned(),
+        reason,
+    };
+    let path = std::path::Path::new(path);
+    let (Some(name), Some(folder)) = (path.file_name(), path.parent()) else {
+        return Err(failed("names no file".to_owned()));
+    };
+    let folder = match folder.as_os_str().is_empty() {
+        true => std::path::Path::new("."),
+        false => folder,
+    };
+    if !folder.is_dir() {
+        return Err(failed(format!("there is no folder {}", folder.display())));
+    }
+    let probe = folder.join(format!(".{}.tarndb-probe", name.to_string_lossy()));
+    let made = std::fs::File::create(&probe).and_then(|_| std::fs::remove_file(&probe));
+    made.map_err(|error| failed(format!("no file can be made there: {error}")))
 }
 
 fn format_of(copy: &Copy) -> Result<String, SqlError> {

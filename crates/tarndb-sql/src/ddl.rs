@@ -12,6 +12,7 @@ use tarndb_table::{Field, MetadataChange, Schema, TableError, WriteOptions, Writ
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
+use crate::catalog::INFORMATION_SCHEMA;
 use crate::dml::Change;
 use crate::dml::insert::fill;
 use crate::dml::write::Destination;
@@ -44,6 +45,9 @@ impl Change<'_> {
                 name,
                 if_not_exists,
             } => {
+                if same(name, INFORMATION_SCHEMA) {
+                    return Err(SqlError::ReservedName { name: name.clone() });
+                }
                 let there = self.txn.catalog().schema(name).is_some();
                 if !(there && *if_not_exists) {
                     self.txn.create_schema(name)?;

@@ -95,6 +95,7 @@ impl Engine {
             .insert(0, Arc::new(FieldNames));
         let context = SessionContext::new_with_state(builder.build());
         crate::function::now::register(&context);
+        crate::function::version::register(&context);
         Ok(Self {
             context,
             catalogs,

@@ -157,6 +157,12 @@ pub enum SqlError {
         /// The column.
         column: String,
     },
+    /// A name that the database needs itself.
+    #[error("the name {name} is reserved")]
+    ReservedName {
+        /// The name.
+        name: String,
+    },
     /// A NULL in a NOT NULL column.
     #[error("column {column} of {table} is NOT NULL and was given NULL")]
     NotNull {
@@ -265,6 +271,7 @@ impl SqlError {
             Self::DuplicateColumn { .. } => "42701",
             Self::MissingNotNull { .. } | Self::NotNull { .. } => "23502",
             Self::SchemaNotEmpty { .. } => "2BP01",
+            Self::ReservedName { .. } => "42939",
             Self::Setting { .. } | Self::TableOption { .. } => "22023",
             Self::TransactionFailed => "25P02",
             Self::TransactionOpen => "25001",

@@ -162,11 +162,7 @@ impl Scope<'_> {
 
     /// Names functions near one that is not known.
     fn with_near(&self, error: SqlError) -> SqlError {
-        let SqlError::UnknownFunction {
-            name,
-            near: engines,
-        } = error
-        else {
+        let SqlError::UnknownFunction { name, .. } = error else {
             return error;
         };
         let state = self.engine.context.state();
@@ -176,10 +172,7 @@ impl Scope<'_> {
             .chain(state.aggregate_functions().keys())
             .chain(state.window_functions().keys())
             .map(String::as_str);
-        let mut near = near(&name, known);
-        if near.is_empty() {
-            near = engines;
-        }
+        let near = near(&name, known);
         SqlError::UnknownFunction { name, near }
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::sql::sqlparser::ast::visit_relations;
-use tarndb_db::{Database, Transaction, TxnOptions};
+use tarndb_db::{Database, ErrorKind, Transaction, TxnOptions};
 use tarndb_delta::DeltaCodec;
 use tarndb_types::{TxnId, TxnRef};
 
@@ -268,6 +268,7 @@ impl Session {
         let id = self.take_id();
         let mut cached = reads_nothing(&statement.statement);
         let mut retry = Retry::new(self);
+        retry.conditional = is_conditional(&statement.statement);
         loop {
             let options = TxnOptions {
                 isolation: self.options.isolation,
@@ -448,11 +449,25 @@ fn reads_nothing(statement: &Statement) -> bool {
     visit_relations(query.as_ref(), |_| ControlFlow::Break(())).is_continue()
 }
 
+/// Whether a statement says IF EXISTS or IF NOT EXISTS.
+fn is_conditional(statement: &Statement) -> bool {
+    match statement {
+        Statement::CreateTable(create) => create.if_not_exists,
+        Statement::CreateSchema { if_not_exists, .. } => *if_not_exists,
+        Statement::DropSchema { if_exists, .. }
+        | Statement::DropTable { if_exists, .. }
+        | Statement::AlterTable { if_exists, .. } => *if_exists,
+        _ => false,
+    }
+}
+
 /// Runs statements again after conflicts.
 #[derive(Debug)]
 pub(crate) struct Retry {
     start: Duration,
     attempts: u32,
+    /// Whether the statement is satisfied by what others created or dropped meanwhile.
+    conditional: bool,
 }
 
 /// The first wait, and the longest.
@@ -464,6 +479,7 @@ impl Retry {
         Self {
             start: session.storage.context.monotonic(),
             attempts: 0,
+            conditional: false,
         }
     }
 
@@ -475,7 +491,9 @@ impl Retry {
     ) -> Result<(), SqlError> {
         let context = &session.storage.context;
         let waited = context.monotonic().saturating_sub(self.start);
-        if !error.is_retryable() || waited >= session.options.retry_for {
+        let again = error.is_retryable()
+            || (self.conditional && error.kind() == ErrorKind::ConflictIncompatible);
+        if !again || waited >= session.options.retry_for {
             return Err(error);
         }
         self.attempts += 1;

@@ -184,6 +184,12 @@ fn of_arrow(error: &ArrowError) -> SqlError {
             ErrorKind::Invalid,
             None,
         ),
+        ArrowError::ComputeError(message) if message.to_lowercase().contains("overflow") => engine(
+            format!("a number is out of range: {}", lower_first(&tidy(message))),
+            "22003",
+            ErrorKind::Invalid,
+            None,
+        ),
         ArrowError::CastError(message) | ArrowError::ParseError(message) => engine(
             lower_first(&tidy(message)),
             "22P02",
@@ -224,6 +230,22 @@ fn of_plan(message: &str, spelling: &Spelling) -> SqlError {
     }
     if lower.contains("table function") && lower.contains("not found") {
         return engine(text, "42883", ErrorKind::Invalid, None);
+    }
+    if let Some((_, reasons)) = text.split_once("failed to match any signature, errors: ") {
+        let first = reasons.split(".,").next().unwrap_or(reasons);
+        let first = first.split(",Function ").next().unwrap_or(first);
+        return engine(lower_first(first), "42883", ErrorKind::Invalid, None);
+    }
+    if let Some((before, _)) = text.split_once(" No function matches the given name") {
+        let before = before.trim_end_matches('.');
+        return engine(lower_first(before), "42883", ErrorKind::Invalid, None);
+    }
+    if let Some((before, _)) = text.split_once(" must appear in the GROUP BY clause")
+        && let Some((_, column)) = before.split_once("olumn ")
+    {
+        let message =
+            format!("column {column} must be in GROUP BY or inside an aggregate function");
+        return engine(message, "42803", ErrorKind::Invalid, None);
     }
     let is_type = ["coerce", "type mismatch", "cannot be cast", "incompatible"]
         .iter()

@@ -11,7 +11,9 @@ use datafusion::datasource::provider_as_source;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use object_store::path::Path;
-use tarndb_delta::{NativeTarget, open_native};
+use tarndb_db::ErrorKind;
+use tarndb_delta::{DeltaError, NativeTarget, open_native};
+use tarndb_table::{ErrorClass, TableError};
 
 use crate::engine::Engine;
 use crate::error::{SqlError, translate::translate};
@@ -36,7 +38,7 @@ pub(super) async fn open(
         .map_err(failed)?;
     let state = open_native(&store, target)
         .await
-        .map_err(SqlError::table(&call.path))?;
+        .map_err(|error| missing(&call.path, error))?;
     let (number, is_new) = engine.functions.root_number(&call.path);
     let plain = |error| translate(error, &Spelling::default());
     let store_url = ObjectStoreUrl::parse(format!("tarndb-scan://{number}")).map_err(plain)?;
@@ -61,6 +63,55 @@ pub(super) async fn open(
     LogicalPlanBuilder::scan("delta_scan", source, None)
         .and_then(LogicalPlanBuilder::build)
         .map_err(plain)
+}
+
+/// A table or version that is not there is no damage.
+fn missing(path: &str, error: TableError) -> SqlError {
+    let (message, hint) = match &error {
+        TableError::Format {
+            class: ErrorClass::NotFound,
+            source,
+            ..
+        } => match source.downcast_ref() {
+            Some(DeltaError::NotATable { .. }) => (
+                format!("no Delta table at {path}"),
+                "a table's path is the folder that holds _delta_log",
+            ),
+            Some(DeltaError::NoVersionAt {
+                wanted,
+                first,
+                last,
+            }) => (
+                match wanted < first {
+                    true => format!("table {path} begins at {}", time(*first)),
+                    false => format!(
+                        "{} is yet to come; the newest version of {path} is of {}",
+                        time(*wanted),
+                        time(*last)
+                    ),
+                },
+                "choose a time from the first version to now, or version => n",
+            ),
+            _ => (
+                format!("table {path}: {source}"),
+                "without version => the newest is read",
+            ),
+        },
+        _ => return SqlError::of_table(path.to_owned(), error),
+    };
+    SqlError::Engine {
+        message,
+        sqlstate: "58P01",
+        kind: ErrorKind::NotFound,
+        hint: Some(hint.to_owned()),
+    }
+}
+
+fn time(ms: i64) -> String {
+    chrono::DateTime::from_timestamp_millis(ms).map_or_else(
+        || ms.to_string(),
+        |time| time.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+    )
 }
 
 fn target(options: &BTreeMap<String, String>) -> Result<NativeTarget, SqlError> {

@@ -8,6 +8,7 @@
 mod delta;
 mod files;
 pub(crate) mod now;
+pub(crate) mod version;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -130,7 +131,15 @@ impl FileCall {
         let text = literal(expr)
             .ok_or_else(|| argument_error(function, "arguments are literals, not expressions"))?;
         match name {
-            None if self.path.is_empty() => self.path = text,
+            None if self.path.is_empty() => {
+                if !is_text(expr) {
+                    return Err(argument_error(
+                        function,
+                        "the path is text in single quotes",
+                    ));
+                }
+                self.path = text;
+            }
             None => return Err(argument_error(function, "options are named: name => value")),
             Some(name) => {
                 if self.options.insert(name.clone(), text).is_some() {
@@ -140,6 +149,16 @@ impl FileCall {
         }
         Ok(())
     }
+}
+
+fn is_text(expr: &Expr) -> bool {
+    let Expr::Value(value) = expr else {
+        return false;
+    };
+    matches!(
+        value.value,
+        Value::SingleQuotedString(_) | Value::EscapedStringLiteral(_)
+    )
 }
 
 fn literal(expr: &Expr) -> Option<String> {

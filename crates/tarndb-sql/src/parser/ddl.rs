@@ -76,7 +76,8 @@ fn drop(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     while cursor.token(&Token::Comma) {
         names.push(cursor.table_name()?);
     }
-    cursor.word("restrict");
+    // Nothing depends on a table, so both words mean the same.
+    let _ = cursor.word("restrict") || cursor.word("cascade");
     Ok(Statement::DropTable { names, if_exists })
 }
 

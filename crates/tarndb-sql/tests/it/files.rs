@@ -96,8 +96,12 @@ async fn delta_scan_reads_a_published_table_and_its_versions() {
         format!("SELECT count(*) FROM t JOIN delta_scan('{location}') d ON t.theid = d.theid");
     assert_eq!(rows(&mut session, &join).await, "1");
     for (call, state) in [
-        (format!("delta_scan('{location}', version => 99)"), None),
-        (format!("delta_scan('{path}/nothing')"), None),
+        (
+            format!("delta_scan('{location}', version => 99)"),
+            Some("58P01"),
+        ),
+        (format!("delta_scan('{path}/nothing')"), Some("58P01")),
+        ("delta_scan(1)".to_owned(), Some("42883")),
         (
             format!("delta_scan('{location}', vers => 1)"),
             Some("42883"),
@@ -109,11 +113,13 @@ async fn delta_scan_reads_a_published_table_and_its_versions() {
             assert_eq!(error.sqlstate(), state, "{call}: {}", chain(&error));
         }
     }
-    let future = format!("SELECT * FROM delta_scan('{location}', timestamp => '2999-01-01')");
-    let error = err(&mut session, &future).await;
-    assert!(
-        chain(&error).contains("no version at that time"),
-        "{}",
-        chain(&error)
-    );
+    for (time, text) in [
+        ("2999-01-01", "2999-01-01T00:00:00.000Z is yet to come"),
+        ("2001-01-01", "begins at 20"),
+    ] {
+        let scan = format!("SELECT * FROM delta_scan('{location}', timestamp => '{time}')");
+        let error = err(&mut session, &scan).await;
+        assert_eq!(error.sqlstate(), "58P01", "{}", chain(&error));
+        assert!(chain(&error).contains(text), "{}", chain(&error));
+    }
 }

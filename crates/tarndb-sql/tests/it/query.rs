@@ -155,7 +155,15 @@ async fn errors_of_queries_are_told_in_our_words() {
         ("SELECT 1 / 0", "22012"),
         ("SELECT CAST('x' AS INT)", "22P02"),
         ("SELECT id + v FROM t", "42804"),
-        ("SELECT v FROM t GROUP BY id", "42000"),
+        ("SELECT v FROM t GROUP BY id", "42803"),
+        ("SELECT abs(-9223372036854775807 - id) FROM t", "22003"),
+        ("SELECT sum(v) FROM t", "42883"),
+        ("SELECT abs(1, 2)", "42883"),
+        ("SELECT abs(v) FROM t", "42883"),
+        ("SELECT * FROM delta_scan(1)", "42883"),
+        ("SELECT * FROM delta_scan('/nowhere/at/all')", "58P01"),
+        ("COPY t TO '/nowhere/at/all.csv'", "58030"),
+        ("CREATE SCHEMA Information_Schema", "42939"),
         ("SELECT (SELECT id FROM t)", "21000"),
         ("SELECT * FROM t VERSION AS OF 1", "0A000"),
         ("SELECT 9223372036854775807 + id FROM t", "22003"),
@@ -170,7 +178,10 @@ async fn errors_of_queries_are_told_in_our_words() {
     ] {
         let error = err(&mut session, query).await;
         assert_eq!(error.sqlstate(), state, "{query}: {}", chain(&error));
+        assert!(chain(&error).len() < 200, "{query}: {}", chain(&error));
     }
+    let version = rows(&mut session, "SELECT version()").await;
+    assert!(version.starts_with("TarnDB "), "{version}");
 }
 
 #[tokio::test]

@@ -261,3 +261,23 @@ async fn a_small_commit_on_a_warm_handle_costs_two_writes_and_no_read() {
         "{cost}"
     );
 }
+
+#[tokio::test]
+async fn conditional_statements_that_lose_a_race_run_again() {
+    let db = database().await;
+    let storm = (0..4).map(|number| {
+        let mut session = session(&db);
+        async move {
+            for turn in 0..15 {
+                let statement = match (turn + number) % 4 {
+                    0 => "CREATE TABLE IF NOT EXISTS t (a INT)",
+                    1 => "DROP TABLE IF EXISTS t",
+                    2 => "CREATE SCHEMA IF NOT EXISTS s",
+                    _ => "DROP SCHEMA IF EXISTS s",
+                };
+                ok(&mut session, statement).await;
+            }
+        }
+    });
+    futures::future::join_all(storm).await;
+}
