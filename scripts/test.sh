@@ -19,10 +19,10 @@ if [ -n "${CI:-}" ]; then
 fi
 # The tests must not depend on a database, an option or a log filter of the caller's.
 unset TARNDB_DB RUST_LOG
-export TARNDB_BIN=${TARNDB_BIN:-$CARGO_TARGET_DIR/debug/tarndb}
-TARNDB_TALLY=$(mktemp)
-export TARNDB_TALLY
-trap 'rm -f "$TARNDB_TALLY"' EXIT
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export TARNDB_TALLY=$scratch/tally
+touch "$TARNDB_TALLY"
 
 wanted=${*:-tidy lints rust examples demo interop kills processes memory bad_input}
 failures=()
@@ -83,9 +83,12 @@ examples() {
 }
 
 demo() {
-    local log
-    log=$(mktemp)
-    "$TARNDB_BIN" demo >"$log" 2>&1 && tail -n 3 "$log" && rm "$log" || { cat "$log"; rm "$log"; return 1; }
+    if "$TARNDB_BIN" demo >"$scratch/demo.log" 2>&1; then
+        tail -n 2 "$scratch/demo.log"
+    else
+        cat "$scratch/demo.log"
+        return 1
+    fi
 }
 
 # python SCRIPT ARGUMENT..: with the pinned clients.
@@ -127,6 +130,12 @@ fi
 if [[ " $wanted " =~ \ (rust|examples|demo|interop|kills|processes|memory|bad_input)\  ]]; then
     heading "build"
     step build cargo build --workspace --all-targets || finish
+    # A name of our own: another checkout may build into the same folder meanwhile.
+    if [ -z "${TARNDB_BIN:-}" ]; then
+        ln "$CARGO_TARGET_DIR/debug/tarndb" "$scratch/tarndb" 2>/dev/null \
+            || cp "$CARGO_TARGET_DIR/debug/tarndb" "$scratch/tarndb" || exit 1
+        export TARNDB_BIN=$scratch/tarndb
+    fi
 fi
 
 if wants rust; then

@@ -20,7 +20,7 @@ def binary():
     target = os.environ.get("CARGO_TARGET_DIR") or str(Path.home() / ".cache/tarndb/target")
     path = os.environ.get("TARNDB_BIN") or str(Path(target) / "debug/tarndb")
     if not os.access(path, os.X_OK):
-        raise SystemExit(f"no tarndb binary at {path}: run `cargo build --workspace`, or set TARNDB_BIN")
+        raise FileNotFoundError(f"no tarndb binary at {path}: run `cargo build --workspace`, or set TARNDB_BIN")
     return path
 
 
