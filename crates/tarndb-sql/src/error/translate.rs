@@ -241,7 +241,7 @@ fn of_plan(message: &str, spelling: &Spelling) -> SqlError {
         return engine(lower_first(before), "42883", ErrorKind::Invalid, None);
     }
     if let Some((before, _)) = text.split_once(" must appear in the GROUP BY clause")
-        && let Some((_, column)) = before.split_once("olumn ")
+        && let Some((_, column)) = before.rsplit_once("olumn ")
     {
         let message =
             format!("column {column} must be in GROUP BY or inside an aggregate function");
