@@ -33,7 +33,7 @@ pub(super) struct Global {
     /// How results are written
     #[arg(long, value_enum, default_value_t = TypedFormat::Table, global = true)]
     pub(super) format: TypedFormat,
-    /// Memory that queries and imports may use, such as 512MB or 2GiB
+    /// Memory that queries and imports may use, such as 512MB or 2GiB; 32MB at least
     #[arg(long, value_name = "SIZE", global = true)]
     pub(super) memory_limit: Option<String>,
     /// Print the store requests that were made, on stderr at the end

@@ -184,10 +184,9 @@ impl Column<'_> {
         let column = column.ok_or(SqlError::Internal {
             context: "reading a CSV column",
         })?;
-        let is_text = self.field.data_type == DataType::String;
         Ok(column
             .iter()
-            .map(|value| value_of(value, is_text, null_text))
+            .map(|value| value_of(value, null_text))
             .collect())
     }
 
@@ -203,16 +202,8 @@ impl Column<'_> {
 }
 
 /// What a value of the file means. The reader gives the empty value as `None`.
-pub(super) fn value_of<'a>(
-    value: Option<&'a str>,
-    is_text: bool,
-    null_text: Option<&str>,
-) -> Option<&'a str> {
-    match (value, null_text) {
-        (Some(value), Some(null_text)) if value == null_text => None,
-        (None, Some(null_text)) if is_text && !null_text.is_empty() => Some(""),
-        (value, _) => value,
-    }
+pub(super) fn value_of<'a>(value: Option<&'a str>, null_text: Option<&str>) -> Option<&'a str> {
+    value.filter(|value| Some(*value) != null_text)
 }
 
 /// What the reader says of a broken line, with the file and the line.

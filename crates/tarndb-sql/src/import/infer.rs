@@ -164,7 +164,7 @@ fn csv_columns(source: &Source, options: &ImportOptions) -> Result<Vec<Inferred>
                     continue;
                 };
                 for value in column.iter() {
-                    if let Some(value) = value_of(value, false, null_text) {
+                    if let Some(value) = value_of(value, null_text) {
                         fits.see(value);
                     }
                 }

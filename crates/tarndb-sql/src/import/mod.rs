@@ -52,8 +52,7 @@ pub struct ImportOptions {
     pub create: bool,
     /// Schema of tables that name none.
     pub schema: Option<String>,
-    /// Text that stands for NULL in CSV, beside the empty value of columns that are not text;
-    /// `None`: the empty value is NULL in every column.
+    /// Text that stands for NULL in CSV, beside the empty value.
     pub null_text: Option<String>,
     /// Character between the values of CSV.
     pub delimiter: u8,

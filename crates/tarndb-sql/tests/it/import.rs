@@ -84,7 +84,7 @@ async fn csv_creates_tables_with_inferred_types() {
     }
     assert_eq!(
         rows(&mut session, "SELECT v IS NULL FROM b ORDER BY k").await,
-        "false; true"
+        "true; true"
     );
     let db_version = session.database().snapshot().await.unwrap().version();
     assert_eq!(db_version.0, 1, "both tables come in one commit");
