@@ -73,14 +73,18 @@ fn renamed(scope: &Scope<'_>, planned: &Planned) -> Result<DataFrame, SqlError> 
 /// The folder of a local target must be there and take files: the engine would make missing
 /// folders of a mistyped path, and tries for ever where no file can be made.
 fn check_folder(target: &str) -> Result<(), SqlError> {
-    let path = target.strip_prefix("file://").unwrap_or(target);
-    if path.contains("://") {
-        return Ok(());
-    }
     let failed = |reason: String| SqlError::File {
         path: target.to_owned(),
         reason,
     };
+    if target.contains(['*', '?', '[']) {
+        // The engine takes such a target for a pattern and would write to the folder before it.
+        return Err(failed("a name to write to holds none of * ? [".to_owned()));
+    }
+    let path = target.strip_prefix("file://").unwrap_or(target);
+    if path.contains("://") {
+        return Ok(());
+    }
     let path = std::path::Path::new(path);
     let (Some(name), Some(folder)) = (path.file_name(), path.parent()) else {
         return Err(failed("names no file".to_owned()));

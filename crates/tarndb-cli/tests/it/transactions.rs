@@ -137,3 +137,42 @@ fn ctrl_c_cancels_the_statement_and_rolls_back() {
     );
     assert_eq!(counts(&fixture).0, "0");
 }
+
+#[test]
+fn a_metadata_change_and_the_first_deletion_vector_of_two_processes_both_survive() {
+    let delete = "DELETE FROM t WHERE n = 1";
+    let changes = [
+        "ALTER TABLE t ADD COLUMN c STRING",
+        "ALTER TABLE t SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 9 days')",
+    ];
+    for change in changes {
+        for started in [[change, delete], [delete, change]] {
+            let fixture = Fixture::new();
+            let sql = "CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (1), (2), (3)";
+            fixture.sql(sql).ok();
+            let processes = started.map(|sql| {
+                let mut command = binary(&fixture.db);
+                let command = command.args(["sql", sql]).stdout(Stdio::null());
+                command.stderr(Stdio::piped()).spawn().unwrap()
+            });
+            for process in processes {
+                let output = process.wait_with_output().unwrap();
+                let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(output.status.success(), "{errors}");
+            }
+            assert_eq!(fixture.value("SELECT count(*) FROM t"), "2", "{change}");
+            fixture.run(&["publish"]).ok();
+            let log = std::fs::read_dir(fixture.db.join("main/t/_delta_log")).unwrap();
+            let text: String = log
+                .map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap())
+                .collect();
+            assert!(text.contains("\"deletionVectors\""), "{change}");
+            if change.contains("ADD") {
+                assert_eq!(fixture.value("SELECT count(c) FROM t"), "0");
+            } else {
+                assert!(text.contains("interval 9 days"), "{change}");
+            }
+            fixture.run(&["check", "--deep"]).ok();
+        }
+    }
+}

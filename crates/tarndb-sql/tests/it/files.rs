@@ -41,6 +41,11 @@ async fn copy_writes_what_from_reads() {
     assert_eq!(count(&mut session, &copy).await, 4);
     let text = std::fs::read_to_string(format!("{path}/y.txt")).unwrap();
     assert!(text.contains("1;a,b;2024-01-01"), "{text}");
+    for name in ["wh?t.csv", "*.parquet", "a[1].json"] {
+        let error = err(&mut session, &format!("COPY t TO '{path}/{name}'")).await;
+        assert_eq!(error.sqlstate(), "58030", "{error}");
+        assert!(error.to_string().contains(name), "{error}");
+    }
 }
 
 #[tokio::test]
