@@ -314,6 +314,11 @@ impl SqlError {
 
     /// What to do about it, when there is something to say.
     pub fn hint(&self) -> Option<String> {
+        let own = self.own_hint();
+        own.or_else(|| general_hint(self.sqlstate()).map(str::to_owned))
+    }
+
+    fn own_hint(&self) -> Option<String> {
         match self {
             Self::Syntax(syntax) => syntax.hint.clone(),
             Self::Unsupported { hint, .. } | Self::Engine { hint, .. } => hint.clone(),
@@ -326,6 +331,11 @@ impl SqlError {
                 Some("name the columns: INSERT INTO t (a, b) VALUES ..".to_owned())
             }
             Self::SchemaNotEmpty { .. } => Some("drop the tables first, or say CASCADE".to_owned()),
+            Self::FileValue(_) => Some(
+                "correct the line and import again, nothing was imported; --null TEXT names a \
+                 text that means NULL"
+                    .to_owned(),
+            ),
             Self::TransactionFailed => Some("say ROLLBACK, then begin again".to_owned()),
             Self::TransactionOpen => Some("COMMIT or ROLLBACK it first".to_owned()),
             Self::Db(source) if source.is_retryable() => {
@@ -392,6 +402,23 @@ fn listed(names: &[String]) -> String {
     match names.len().saturating_sub(SHOWN) {
         0 => text,
         more => format!("{text} and {more} more"),
+    }
+}
+
+/// What to do about errors of a state when nothing better is known.
+fn general_hint(sqlstate: &str) -> Option<&'static str> {
+    match sqlstate {
+        "22003" => Some("use a wider type, or leave such values out"),
+        "22012" => Some("leave such rows out, or divide by NULLIF(.., 0)"),
+        "22P02" => Some("correct the value, or read it with TRY_CAST, which gives NULL"),
+        "23502" => Some("give the column a value"),
+        "3F000" => Some("SHOW SCHEMAS lists the schemas"),
+        "42601" => Some("docs/guide/sql.md lists the statements"),
+        "42703" => Some("DESCRIBE shows the columns of a table"),
+        "42804" => Some("CAST the value to the type of the column"),
+        "42883" => Some("look at the function's name and at the types of its arguments"),
+        "42P01" => Some("SHOW TABLES lists the tables"),
+        _ => None,
     }
 }
 
