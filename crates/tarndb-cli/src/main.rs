@@ -23,6 +23,9 @@ use failure::{Failure, code};
 /// Query plans are deep: the engine's own recursion guard needs room below it.
 const STACK_BYTES: usize = 16 << 20;
 
+/// How long the end waits for what runs in the background.
+const SHUTDOWN_MAX: std::time::Duration = std::time::Duration::from_secs(2);
+
 fn main() -> ExitCode {
     memory::bound_allocator();
     std::panic::set_hook(Box::new(report_bug));
@@ -53,8 +56,9 @@ fn run() -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::file(Path::new("the async runtime"), &error))?;
     let result = runtime.block_on(command::run(meant));
-    // What still blocks (a read of standard input) must not hold up the end.
-    runtime.shutdown_background();
+    // Publishing in the background ends before the process does. What still blocks then (a read
+    // of standard input) must not hold up the end.
+    runtime.shutdown_timeout(SHUTDOWN_MAX);
     result
 }
 
