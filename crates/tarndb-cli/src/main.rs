@@ -57,7 +57,7 @@ fn run() -> Result<(), Failure> {
         .map_err(|error| Failure::file(Path::new("the async runtime"), &error))?;
     let result = runtime.block_on(command::run(meant));
     // Waits, so that the threads are joined: detaching one that ends at that moment reads freed
-    // memory in the C library (glibc bug 19951). What still blocks then (a read of standard
+    // memory in the C library (seen in glibc 2.36). What still blocks then (a read of standard
     // input) must not hold up the end.
     runtime.shutdown_timeout(SHUTDOWN_MAX);
     result
