@@ -6,11 +6,15 @@
 //! Spec: docs/conflicts.md, "Effects".
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tarndb_types::{DbVersion, TableId, TxnId};
 
+use crate::evidence::Evidence;
+use crate::key_set::KeySet;
 use crate::operation::{Isolation, Operation};
-use crate::rows::{Removal, Touched};
+use crate::row_map::RowMap;
+use crate::rows::{Removal, RowSet, Touched};
 
 /// How a transaction replaces data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,10 +92,19 @@ pub struct TableEffects {
     pub operation: Option<Operation>,
     /// New rows arrive (files added with data change).
     pub adds: bool,
+    /// The files in which they arrive, by path.
+    pub added_files: BTreeSet<String>,
     /// File -> rows newly deleted by this transaction.
     pub deletions: BTreeMap<String, Touched>,
     /// Files dropped whole.
     pub removes: BTreeMap<String, Removal>,
+    /// Where the rows of moved files went; `None` when nothing was moved or nobody recorded it.
+    pub row_map: Option<Arc<RowMap>>,
+    /// Rows of own new files that others deleted where they came from, in the meantime: a
+    /// rebase fills it, a rewrite is encoded with it.
+    pub carried: BTreeMap<String, RowSet>,
+    /// Keys that an upsert found absent or wrote.
+    pub keys: Option<KeySet>,
     /// Replaces data; then `adds`, `deletions` and `removes` are part of it and decided anew
     /// at commit. A committed overwrite must say so here, or appends beside it slip through.
     pub overwrite: Option<OverwriteKind>,
@@ -182,4 +195,6 @@ pub struct Committed {
     pub txn: TxnId,
     /// What it did.
     pub effects: Effects,
+    /// What a look into its data answered; see [`crate::Question`].
+    pub evidence: Evidence,
 }

@@ -12,24 +12,32 @@
 
 pub mod aspect;
 pub mod effects;
+pub mod evidence;
+pub mod key_set;
 pub mod matrix;
 pub mod operation;
 pub mod property;
 pub mod reason;
+pub mod row_map;
 pub mod rows;
 pub mod rule;
 pub mod verdict;
 
 mod decide;
 mod judge;
+mod rebase;
 
 pub use effects::{
     CatalogEffect, Committed, ConfigEffect, Effects, OverwriteKind, Read, SchemaEffect,
     TableEffects,
 };
+pub use evidence::{Answer, Evidence, Question};
 pub use judge::{judge, judge_by, rows_needed};
+pub use key_set::KeySet;
 pub use operation::{Isolation, Operation};
 pub use property::writer_obeys;
 pub use reason::Reason;
+pub use rebase::rebase;
+pub use row_map::{Carried, RowMap, Run, Source, Target};
 pub use rows::{FileRows, FileSample, Removal, RowSample, RowSet, Touched};
 pub use verdict::{Conflict, Verdict};

@@ -57,6 +57,7 @@ pub(crate) fn entry(n: u128, version: u64) -> Action {
         table: table(n),
         version,
         body,
+        notes: None,
     })
 }
 

@@ -14,7 +14,7 @@ use tarndb_delta::effects::{MODE_OVERWRITE, MODE_PARAMETER, SOURCE_READ_TARGET};
 use tarndb_table::codec::{Commit, CommitStamp, Entry, FileUpdate, MetadataChange, TableCodec};
 use tarndb_table::parquet::read::parquet_row_count;
 use tarndb_table::{DataFile, Deletion, TableState};
-use tarndb_txn::{Isolation, Operation};
+use tarndb_txn::{Effects, Isolation, Operation, TableEffects, Touched};
 use tarndb_types::{DbVersion, TableId, TableVersion, TimestampMs};
 
 use super::stage::encode_small;
@@ -42,6 +42,8 @@ pub(crate) struct Encoded {
 struct Changed<'a> {
     table: Arc<TableEntry>,
     overlay: &'a Overlay,
+    /// What the transaction does to it, rebased onto the head.
+    effects: &'a TableEffects,
     head: Option<Arc<TableState>>,
 }
 
@@ -56,12 +58,24 @@ struct FileChanges {
 pub(crate) struct Encoder<'a> {
     inner: &'a Inner,
     txn: &'a Transaction,
+    effects: &'a Effects,
     head: &'a Catalog,
 }
 
 impl<'a> Encoder<'a> {
-    pub(crate) fn new(inner: &'a Inner, txn: &'a Transaction, head: &'a Catalog) -> Self {
-        Self { inner, txn, head }
+    /// `effects`: those of `txn`, rebased onto `head`.
+    pub(crate) fn new(
+        inner: &'a Inner,
+        txn: &'a Transaction,
+        effects: &'a Effects,
+        head: &'a Catalog,
+    ) -> Self {
+        Self {
+            inner,
+            txn,
+            effects,
+            head,
+        }
     }
 
     /// # Cost
@@ -82,6 +96,7 @@ impl<'a> Encoder<'a> {
                 table: changed.table.id,
                 version: entry.version,
                 body: EntryBody::Inline(Arc::new(entry)),
+                notes: None,
             }));
         }
         let mut record = self.record(timestamp, actions);
@@ -107,11 +122,15 @@ impl<'a> Encoder<'a> {
     async fn changed(&self) -> Result<Vec<Changed<'a>>, DbError> {
         let mut changed = Vec::new();
         for (id, overlay) in self.txn.changes.changed_tables() {
+            let effects = self.effects.tables.get(&id).ok_or(DbError::Internal {
+                what: "a changed table without effects",
+            })?;
             if overlay.base.is_none() {
                 let table = Arc::clone(self.txn.entry(id)?);
                 changed.push(Changed {
                     table,
                     overlay,
+                    effects,
                     head: None,
                 });
                 continue;
@@ -123,6 +142,7 @@ impl<'a> Encoder<'a> {
             changed.push(Changed {
                 table: Arc::clone(table),
                 overlay,
+                effects,
                 head,
             });
         }
@@ -170,6 +190,7 @@ impl<'a> Encoder<'a> {
             table,
             overlay,
             head,
+            ..
         } = changed;
         let name = table.display_name();
         let codec = self.inner.codec(&table.format, &name)?;
@@ -219,6 +240,7 @@ impl<'a> Encoder<'a> {
         let Changed {
             table,
             overlay,
+            effects,
             head,
         } = changed;
         let mut changes = FileChanges::default();
@@ -231,14 +253,19 @@ impl<'a> Encoder<'a> {
             for path in overlay.removes.keys() {
                 changes.removes.push(live_file(head, path)?);
             }
-            for (path, rows) in &overlay.deletions {
+            for (path, touched) in &effects.deletions {
+                let Touched::Rows(rows) = touched else {
+                    return Err(DbError::Internal {
+                        what: "own deletions without their rows",
+                    });
+                };
                 let old = live_file(head, path)?;
                 let all = self
                     .inner
                     .deleted_rows(table, &old.deletion)
                     .await?
                     .as_ref()
-                    | rows.as_ref();
+                    | rows;
                 if all.len() == self.row_count(table, &old).await? {
                     changes.updates.push(FileUpdate { old, new: None });
                 } else {

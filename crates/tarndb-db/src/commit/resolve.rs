@@ -4,7 +4,7 @@
 //! catalog beside it is the one right at `judged`. The verdicts themselves are `tarndb-txn`'s.
 //! Spec: docs/conflicts.md, "Verdicts".
 
-use tarndb_txn::{Committed, Conflict, Effects, Verdict, judge};
+use tarndb_txn::{Committed, Conflict, Effects, Evidence, Verdict, judge, rebase};
 use tarndb_types::{DbVersion, TxnId};
 
 use super::effects::{own_effects, stored_effects};
@@ -34,6 +34,11 @@ impl<'a> Resolver<'a> {
             catalog: txn.snapshot.catalog().clone(),
             own: txn.changes.catalog.clone(),
         })
+    }
+
+    /// What the transaction does, as rebased onto the version up to which it is judged.
+    pub(crate) fn effects(&self) -> &Effects {
+        &self.ours
     }
 
     /// Judges all records up to the head. `Some` when one of them holds the transaction itself:
@@ -68,8 +73,10 @@ impl<'a> Resolver<'a> {
                     version,
                     txn: txn.id,
                     effects,
+                    evidence: Evidence::none(),
                 };
                 self.allow(judge(&self.ours, &theirs))?;
+                self.ours = rebase(std::mem::take(&mut self.ours), &theirs);
             }
             self.catalog = after;
         }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Action, EntryBody, Record, RecordTxn, TableEntryAction};
+use super::{Action, EntryBody, Record, RecordTxn, TableEntryAction, notes};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -139,6 +139,10 @@ fn push_entry(text: &mut String, entry: &TableEntryAction) {
                 staged.size_bytes
             );
         }
+    }
+    if let Some(notes) = &entry.notes {
+        text.push_str(",\"conflict\":");
+        text.push_str(&notes::encode(notes));
     }
     text.push_str("}}\n");
 }

@@ -6,6 +6,7 @@
 //! Spec: docs/format/log.md, "Records".
 
 mod encode;
+mod notes;
 mod parse;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use tarndb_table::codec::Entry;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId};
 
 pub use encode::encode;
+pub use notes::{Notes, RowMapNote, encode_row_map, parse_row_map};
 pub use parse::{RecordError, holds_txn, parse};
 
 /// Largest record that is written, in bytes; what would exceed it is staged first.
@@ -129,6 +131,8 @@ pub struct TableEntryAction {
     pub version: TableVersion,
     /// Where its lines are.
     pub body: EntryBody,
+    /// What later writers need to judge it; mostly nothing.
+    pub notes: Option<Arc<Notes>>,
 }
 
 /// Where the lines of an entry are.

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tarndb_table::codec::Entry;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId, Uuid};
 
-use super::{Action, EntryBody, Record, RecordTxn, Staged, TableEntryAction};
+use super::{Action, EntryBody, Record, RecordTxn, Staged, TableEntryAction, notes};
 
 /// Formats whose entries this build understands; the action's key is the format's name.
 const FORMATS: [&str; 1] = ["delta"];
@@ -60,6 +60,14 @@ pub enum RecordError {
         found: String,
         /// What had to stand there.
         expected: &'static str,
+    },
+    /// Notes for later writers that cannot be read.
+    #[error("the conflict notes of a table entry cannot be read: line={line}, {reason}")]
+    Notes {
+        /// Line.
+        line: usize,
+        /// What is wrong.
+        reason: String,
     },
     /// An entry with neither actions nor a staged object.
     #[error("a table entry has neither actions nor a staged file: line={line}")]
@@ -140,6 +148,8 @@ struct EntryLine<'a> {
     bytes: u64,
     #[serde(default)]
     hash: String,
+    #[serde(borrow, default)]
+    conflict: Option<&'a RawValue>,
 }
 
 /// Reads a record.
@@ -283,11 +293,20 @@ fn parse_entry(
         }),
         (None, None) => return Err(RecordError::NoBody { line: number }),
     };
+    let notes = line
+        .conflict
+        .map(|raw| notes::parse(raw.get()))
+        .transpose()
+        .map_err(|reason| RecordError::Notes {
+            line: number,
+            reason,
+        })?;
     Ok(TableEntryAction {
         format,
         table: TableId(id(number, &line.table)?),
         version,
         body,
+        notes: notes.map(Arc::new),
     })
 }
 

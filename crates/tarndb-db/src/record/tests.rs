@@ -24,6 +24,7 @@ fn entry(version: u64, body: EntryBody) -> Action {
         table: table(),
         version,
         body,
+        notes: None,
     })
 }
 

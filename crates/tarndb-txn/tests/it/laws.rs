@@ -147,6 +147,7 @@ fn committed(version: u64, effects: &Effects) -> Committed {
         version: DbVersion(version),
         txn,
         effects: as_committed(effects),
+        evidence: tarndb_txn::Evidence::none(),
     }
 }
 

@@ -316,6 +316,7 @@ fn theirs(effects: Effects) -> Committed {
         version: DbVersion(42),
         txn: TxnId(Uuid::from_u128(7)),
         effects,
+        evidence: tarndb_txn::Evidence::none(),
     }
 }
 

@@ -36,6 +36,7 @@ fn check(ours: &Effects, theirs: Effects, expected: Expect) {
         version: DbVersion(42),
         txn: TxnId(Uuid::from_u128(7)),
         effects: theirs,
+        evidence: tarndb_txn::Evidence::none(),
     };
     let verdict = judge(ours, &theirs);
     let conflict = verdict.conflict().expect("a conflict");
