@@ -21,6 +21,7 @@ pub mod reason;
 pub mod row_map;
 pub mod rows;
 pub mod rule;
+pub mod strict;
 pub mod verdict;
 
 mod decide;

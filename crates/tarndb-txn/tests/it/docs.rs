@@ -13,6 +13,7 @@ use tarndb_txn::property::{
     COPY_ON_WRITE, ENABLE_DELETION_VECTORS, HARMLESS_FEATURES, HARMLESS_KEYS, SWITCHES,
 };
 use tarndb_txn::rule::Rule;
+use tarndb_txn::strict;
 
 #[test]
 fn page_equals_the_code() {
@@ -27,6 +28,10 @@ fn page_equals_the_code() {
         ("rules", rules()),
         ("asymmetries", asymmetries()),
         ("properties", properties()),
+        ("strict-matrix", strict_matrix()),
+        ("strict-operations", strict_operations()),
+        ("strict-rules", strict_rules()),
+        ("strict-asymmetries", strict_asymmetries()),
     ];
     for (name, text) in blocks {
         let mark = format!("<!-- generated: {name} -->\n");
@@ -144,4 +149,54 @@ fn properties() -> String {
     ];
     let rows = rows.map(|(what, names)| vec![what.to_owned(), names]);
     table(vec!["kind".to_owned(), "names".to_owned()], rows)
+}
+
+fn strict_matrix() -> String {
+    let mut head = vec!["ours \\ theirs".to_owned()];
+    head.extend(
+        strict::LanceKind::ALL
+            .iter()
+            .map(|kind| kind.short().to_owned()),
+    );
+    let rows = strict::LanceKind::ALL.iter().map(|ours| {
+        let cells = strict::LanceKind::ALL.iter().map(|theirs| {
+            let rules = strict::matrix::STRICT.rules(*ours, *theirs).iter();
+            rules.map(|rule| rule.code()).collect::<Vec<_>>().join(" ")
+        });
+        std::iter::once(ours.short().to_owned())
+            .chain(cells)
+            .collect()
+    });
+    table(head, rows)
+}
+
+fn strict_operations() -> String {
+    let rows = strict::LanceKind::ALL.iter().map(|kind| {
+        let name = kind.name().to_owned();
+        vec![kind.short().to_owned(), name, kind.text().to_owned()]
+    });
+    let head = ["short", "operation", "what it does"];
+    table(head.map(str::to_owned).to_vec(), rows)
+}
+
+fn strict_rules() -> String {
+    let rows = strict::Rule::ALL
+        .iter()
+        .map(|rule| vec![code(rule.code()), rule.text().to_owned()]);
+    table(vec!["rule".to_owned(), "outcome".to_owned()], rows)
+}
+
+fn strict_asymmetries() -> String {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for pair in strict::matrix::ASYMMETRIES {
+        let names = format!("{} / {}", pair.first, pair.second);
+        match rows.iter_mut().find(|row| row[1] == pair.why) {
+            Some(row) => row[0] += &format!(", {names}"),
+            None => rows.push(vec![names, pair.why.to_owned()]),
+        }
+    }
+    table(
+        vec!["pairs".to_owned(), "why the order matters".to_owned()],
+        rows,
+    )
 }

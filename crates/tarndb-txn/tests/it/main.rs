@@ -16,3 +16,4 @@ mod matrix;
 mod messages;
 mod model;
 mod property;
+mod strict;
