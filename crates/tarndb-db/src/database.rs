@@ -261,9 +261,15 @@ impl Inner {
     /// Takes a record that is in the log into caches and head.
     pub(crate) fn absorb(&self, version: DbVersion, bytes: &[u8]) -> Result<Arc<Record>, DbError> {
         let record = Arc::new(open::decode_record(&self.log, version, bytes)?);
-        self.head.absorb(&record)?;
-        self.caches.put_record(Arc::clone(&record));
+        self.absorb_record(&record)?;
         Ok(record)
+    }
+
+    /// The same for a record that is decoded already.
+    pub(crate) fn absorb_record(&self, record: &Arc<Record>) -> Result<(), DbError> {
+        self.head.absorb(record)?;
+        self.caches.put_record(Arc::clone(record));
+        Ok(())
     }
 }
 

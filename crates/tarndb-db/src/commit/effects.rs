@@ -176,6 +176,19 @@ fn add_catalog_effect(
         .map_err(|violation| DbError::Invariant { version, violation })
 }
 
+/// What a transaction of a record does to the catalog, which is moved forward by it.
+pub(crate) fn catalog_effects(
+    catalog: &mut Catalog,
+    version: DbVersion,
+    txn: &RecordTxn,
+) -> Result<Effects, DbError> {
+    let mut effects = Effects::default();
+    for action in &txn.actions {
+        add_catalog_effect(&mut effects, catalog, action, version, txn.timestamp)?;
+    }
+    Ok(effects)
+}
+
 /// What a committed transaction did to the catalog and to the tables that `ours` touches.
 /// `catalog` is the one right before it and is moved to right after it.
 ///
@@ -188,10 +201,7 @@ pub(crate) async fn stored_effects(
     txn: &RecordTxn,
     ours: &Effects,
 ) -> Result<Effects, DbError> {
-    let mut effects = Effects::default();
-    for action in &txn.actions {
-        add_catalog_effect(&mut effects, catalog, action, version, txn.timestamp)?;
-    }
+    let mut effects = catalog_effects(catalog, version, txn)?;
     for action in &txn.actions {
         let Action::Entry(entry) = action else {
             continue;

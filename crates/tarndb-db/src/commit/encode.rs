@@ -1,41 +1,52 @@
-//! A transaction as the record right after the head.
+//! A transaction as it stands in the record right after the head.
 //!
-//! Invariant: everything is taken from the head anew: vectors are united with those live there,
-//! removals name the files live there, metadata changes apply to the head's metadata, and
-//! timestamps lie above everything before. The record is read back and applied before it is
-//! put: what would not replay is never written.
+//! Invariant: everything is taken from the tip anew (the head, with what stands before it in
+//! the same record): vectors are united with those live there, removals name the files live
+//! there, metadata changes apply to the metadata there, and timestamps lie above everything
+//! before.
 //! Spec: docs/format/log.md, "Committing"; docs/conflicts.md, "Rebase".
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tarndb_delta::effects::{MODE_OVERWRITE, MODE_PARAMETER, SOURCE_READ_TARGET};
 use tarndb_table::codec::{Commit, CommitStamp, Entry, FileUpdate, MetadataChange, TableCodec};
 use tarndb_table::parquet::read::parquet_row_count;
 use tarndb_table::{DataFile, Deletion, TableState};
 use tarndb_txn::{Effects, Isolation, Operation, TableEffects, Touched};
-use tarndb_types::{DbVersion, TableId, TableVersion, TimestampMs};
+use tarndb_types::{TableId, TableVersion, TimestampMs};
 
 use super::stage::encode_small;
+use super::tip::Tip;
 use super::vectors::{StoredVectors, Wanted};
-use crate::catalog::{Catalog, TableEntry};
+use crate::catalog::TableEntry;
 use crate::database::Inner;
 use crate::error::DbError;
-use crate::open;
-use crate::record::{Action, EntryBody, Record, RecordTxn, TableEntryAction, WRITER};
+use crate::record::{Action, EntryBody, RecordTxn, TableEntryAction, encode_txn};
 use crate::transaction::overlay::ENGINE;
 use crate::transaction::{Overlay, Transaction};
 
-/// A record, ready to be put.
+/// A transaction, ready to stand in a record.
 #[derive(Debug)]
-pub(crate) struct Encoded {
-    pub(crate) version: DbVersion,
-    pub(crate) timestamp: TimestampMs,
-    pub(crate) bytes: Bytes,
-    /// The tables as the record leaves them.
+pub(crate) struct EncodedTxn {
+    pub(crate) txn: RecordTxn,
+    /// Its lines.
+    pub(crate) text: String,
+    /// The tables as it leaves them.
     pub(crate) states: Vec<(TableId, Arc<TableState>)>,
     pub(crate) notices: Vec<String>,
+    tables: Vec<Arc<TableEntry>>,
+}
+
+impl EncodedTxn {
+    /// Stages its largest entries until a record of it alone is small enough.
+    ///
+    /// # Cost
+    /// 1 PUT per staged entry; none for a small transaction.
+    pub(crate) async fn stage_large(&mut self, inner: &Inner) -> Result<(), DbError> {
+        self.text = encode_small(inner, &mut self.txn, &self.tables).await?;
+        Ok(())
+    }
 }
 
 /// A changed table with what it looks like at the head.
@@ -59,29 +70,29 @@ pub(crate) struct Encoder<'a> {
     inner: &'a Inner,
     txn: &'a Transaction,
     effects: &'a Effects,
-    head: &'a Catalog,
+    tip: &'a Tip,
 }
 
 impl<'a> Encoder<'a> {
-    /// `effects`: those of `txn`, rebased onto `head`.
+    /// `effects`: those of `txn`, rebased onto `tip`.
     pub(crate) fn new(
         inner: &'a Inner,
         txn: &'a Transaction,
         effects: &'a Effects,
-        head: &'a Catalog,
+        tip: &'a Tip,
     ) -> Self {
         Self {
             inner,
             txn,
             effects,
-            head,
+            tip,
         }
     }
 
     /// # Cost
     /// Nothing on a warm handle for small changes; at most 1 PUT per table for vectors that are
-    /// not inline, 1 per staged entry.
-    pub(crate) async fn encode(self, vectors: &mut StoredVectors) -> Result<Encoded, DbError> {
+    /// not inline.
+    pub(crate) async fn encode(self, vectors: &mut StoredVectors) -> Result<EncodedTxn, DbError> {
         let changed = self.changed().await?;
         let timestamp = self.timestamp(&changed);
         let mut actions = self.txn.changes.actions.clone();
@@ -99,23 +110,17 @@ impl<'a> Encoder<'a> {
                 notes: None,
             }));
         }
-        let mut record = self.record(timestamp, actions);
+        let txn = self.record_txn(timestamp, actions);
         let tables: Vec<_> = changed
             .iter()
             .map(|changed| Arc::clone(&changed.table))
             .collect();
-        let bytes = encode_small(self.inner, &mut record, &tables).await?;
-        let version = record.version;
-        let read_back = open::decode_record(&self.inner.log, version, &bytes)?;
-        self.head
-            .apply(&read_back)
-            .map_err(|violation| DbError::Invariant { version, violation })?;
-        Ok(Encoded {
-            version,
-            timestamp,
-            bytes,
+        Ok(EncodedTxn {
+            text: encode_txn(&txn),
+            txn,
             states,
             notices,
+            tables,
         })
     }
 
@@ -135,10 +140,10 @@ impl<'a> Encoder<'a> {
                 });
                 continue;
             }
-            let table = self.head.table(id).ok_or(DbError::Internal {
+            let table = self.tip.catalog().table(id).ok_or(DbError::Internal {
                 what: "a table that was judged live is not at the head",
             })?;
-            let head = Some(self.inner.table_state(table).await?);
+            let head = Some(self.tip.state(self.inner, table).await?);
             changed.push(Changed {
                 table: Arc::clone(table),
                 overlay,
@@ -156,11 +161,11 @@ impl<'a> Encoder<'a> {
             .max()
             .unwrap_or(0);
         let now = self.inner.context().now().0;
-        TimestampMs(now.max(self.head.timestamp().0 + 1).max(newest + 1))
+        TimestampMs(now.max(self.tip.timestamp().0 + 1).max(newest + 1))
     }
 
-    fn record(&self, timestamp: TimestampMs, actions: Vec<Action>) -> Record {
-        let txn = RecordTxn {
+    fn record_txn(&self, timestamp: TimestampMs, actions: Vec<Action>) -> RecordTxn {
+        RecordTxn {
             id: self.txn.id,
             read_version: self.txn.snapshot.version(),
             timestamp,
@@ -168,15 +173,6 @@ impl<'a> Encoder<'a> {
             operation: operation_name(&self.txn.changes.operations).to_owned(),
             user_metadata: self.txn.user_metadata.clone(),
             actions,
-        };
-        Record {
-            version: self.head.version().next(),
-            timestamp,
-            writer: WRITER.to_owned(),
-            reader_features: Vec::new(),
-            writer_features: Vec::new(),
-            txns: vec![txn],
-            size_bytes: 0,
         }
     }
 
@@ -213,8 +209,8 @@ impl<'a> Encoder<'a> {
                 timestamp,
                 version: head.map_or(TableVersion::ZERO, |head| head.version.next()),
                 read_version: overlay.base.as_ref().map(|base| base.version),
-                database: self.head.database(),
-                db_version: self.head.version().next(),
+                database: self.tip.catalog().database(),
+                db_version: self.tip.next_version(),
                 engine: ENGINE,
                 isolation: match self.txn.isolation {
                     Isolation::Snapshot => "SnapshotIsolation",

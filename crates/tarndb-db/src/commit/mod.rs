@@ -10,6 +10,7 @@ mod encode;
 mod outcome;
 mod resolve;
 mod stage;
+mod tip;
 mod vectors;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub(crate) use outcome::find;
 use encode::Encoder;
 use outcome::{find_first, put};
 use resolve::Resolver;
+use tip::Tip;
 use vectors::StoredVectors;
 
 /// The pause of a writer that lost its first put, so that another gets its turn.
@@ -101,25 +103,29 @@ async fn in_turn(inner: &Arc<Inner>, txn: &Transaction) -> Result<Committed, DbE
         }
         check_writable(&head)?;
         check_not_diverged(inner, txn, &head)?;
-        let encoded = Encoder::new(inner, txn, resolver.effects(), &head)
+        let mut tip = Tip::new(Arc::clone(&head));
+        let mut one = Encoder::new(inner, txn, resolver.effects(), &tip)
             .encode(&mut vectors)
             .await?;
+        one.stage_large(inner).await?;
+        tip.push(one)?;
+        let encoded = tip.seal(inner)?;
         inner
             .clock
             .before_commit(&inner.store, head.timestamp(), encoded.timestamp)
             .await?;
         attempts += 1;
-        if put(inner, txn, &encoded).await? {
-            let entries = encoded
-                .states
-                .iter()
-                .map(|(id, state)| (*id, state.version));
-            publish::note_commit(inner, encoded.version, entries);
-            for (table, state) in encoded.states {
-                inner.caches.put_state(table, state);
-            }
+        let deadline = inner.options.commit_deadline;
+        if put(inner, &[txn.reference()], &encoded, deadline).await? {
             let mut notices = txn.notices();
-            notices.extend(encoded.notices);
+            for one in tip.into_txns() {
+                let entries = one.states.iter().map(|(id, state)| (*id, state.version));
+                publish::note_commit(inner, encoded.version, entries);
+                for (table, state) in one.states {
+                    inner.caches.put_state(table, state);
+                }
+                notices.extend(one.notices);
+            }
             let version = Some(encoded.version);
             return Ok(Committed {
                 version,

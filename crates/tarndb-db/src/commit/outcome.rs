@@ -4,11 +4,13 @@
 //! version is known to be held by another record, the same bytes are sent.
 //! Spec: docs/format/log.md, "Committing".
 
+use std::time::Duration;
+
 use futures::StreamExt as _;
 use tarndb_log::{Appended, LogError};
-use tarndb_types::{DbVersion, TxnId};
+use tarndb_types::{DbVersion, TxnId, TxnRef};
 
-use super::encode::Encoded;
+use super::tip::Encoded;
 use crate::database::Inner;
 use crate::error::DbError;
 use crate::transaction::Transaction;
@@ -19,11 +21,13 @@ const FIND_PARALLEL: usize = 8;
 /// How far the clock that made an id may be ahead of the one that committed under it.
 const CLOCKS_APART_MAX_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// Puts the record; false when another's is there, which is then the head.
+/// Puts the record of `txns`, in this order; false when another's is there, which is then the
+/// head. What the error says of one of them holds for all.
 pub(super) async fn put(
     inner: &Inner,
-    txn: &Transaction,
+    txns: &[TxnRef],
     encoded: &Encoded,
+    deadline: Duration,
 ) -> Result<bool, DbError> {
     let version = encoded.version;
     // Not by the id: another call under the same chosen id may have put other changes there,
@@ -32,26 +36,24 @@ pub(super) async fn put(
     tracing::debug!(target: "tarndb::step", version = version.0, "record.begin");
     let appended = inner
         .log
-        .append(
-            version.0,
-            encoded.bytes.clone(),
-            &is_ours,
-            inner.options.commit_deadline,
-        )
+        .append(version.0, encoded.bytes.clone(), &is_ours, deadline)
         .await;
     tracing::debug!(target: "tarndb::step", version = version.0, "record.end");
     match appended {
         Ok(Appended::Ours) => {
-            inner.absorb(version, &encoded.bytes)?;
+            inner.absorb_record(&encoded.record)?;
             Ok(true)
         }
         Ok(Appended::Theirs(bytes)) => {
             inner.absorb(version, &bytes)?;
             Ok(false)
         }
-        Err(LogError::Pending { .. }) => Err(DbError::Pending {
-            txn: txn.reference(),
-        }),
+        Err(LogError::Pending { .. }) => {
+            let txn = txns.first().copied().ok_or(DbError::Internal {
+                what: "a record without a transaction",
+            })?;
+            Err(DbError::Pending { txn })
+        }
         Err(other) => Err(DbError::log(other)),
     }
 }

@@ -6,46 +6,45 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tarndb_storage::Path;
 use tarndb_table::codec::Entry;
 
 use crate::catalog::TableEntry;
 use crate::database::Inner;
 use crate::error::DbError;
-use crate::record::{Action, EntryBody, Record, Staged, TableEntryAction, encode};
+use crate::record::{Action, EntryBody, RecordTxn, Staged, TableEntryAction, encode_txn};
 use crate::states::staged_hash;
 
-/// The bytes of a record, after staging its largest entries until it is small enough.
+/// What is reserved in a record for its first line.
+pub(crate) const RECORD_HEAD_BYTES: usize = 512;
+
+/// The lines of a transaction, after staging its largest entries until a record of it alone is
+/// small enough.
 ///
 /// # Cost
-/// 1 PUT per staged entry; none for a small record.
+/// 1 PUT per staged entry; none for a small transaction.
 pub(crate) async fn encode_small(
     inner: &Inner,
-    record: &mut Record,
+    txn: &mut RecordTxn,
     tables: &[Arc<TableEntry>],
-) -> Result<Bytes, DbError> {
-    let mut bytes = encode(record);
-    while bytes.len() > inner.options.record_bytes_max {
-        let Some((action, entry)) = largest(record) else {
-            return Ok(bytes);
+) -> Result<String, DbError> {
+    let mut text = encode_txn(txn);
+    while RECORD_HEAD_BYTES + text.len() > inner.options.record_bytes_max {
+        let Some((action, entry)) = largest(txn) else {
+            return Ok(text);
         };
         let table = tables.iter().find(|table| table.id == action.table);
         let table = table.ok_or(DbError::Internal {
             what: "an entry of an unknown table",
         })?;
         action.body = EntryBody::Staged(stage(inner, table, &entry).await?);
-        bytes = encode(record);
+        text = encode_txn(txn);
     }
-    Ok(bytes)
+    Ok(text)
 }
 
-fn largest(record: &mut Record) -> Option<(&mut TableEntryAction, Arc<Entry>)> {
-    let actions = record
-        .txns
-        .iter_mut()
-        .flat_map(|txn| txn.actions.iter_mut());
-    let inline = actions.filter_map(|action| match action {
+fn largest(txn: &mut RecordTxn) -> Option<(&mut TableEntryAction, Arc<Entry>)> {
+    let inline = txn.actions.iter_mut().filter_map(|action| match action {
         Action::Entry(entry) => match &entry.body {
             EntryBody::Inline(lines) => {
                 let lines = Arc::clone(lines);

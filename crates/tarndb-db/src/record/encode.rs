@@ -35,6 +35,15 @@ struct TxnLine<'a> {
 
 /// The bytes of a record. Unknown actions cannot be written and are left out.
 pub fn encode(record: &Record) -> Bytes {
+    let mut text = encode_head(record);
+    for txn in &record.txns {
+        text.push_str(&encode_txn(txn));
+    }
+    Bytes::from(text)
+}
+
+/// The first line of a record: what stands before its transactions.
+pub(crate) fn encode_head(record: &Record) -> String {
     let mut text = String::new();
     push_line(
         &mut text,
@@ -47,13 +56,17 @@ pub fn encode(record: &Record) -> Bytes {
             writer_features: &record.writer_features,
         },
     );
-    for txn in &record.txns {
-        push_txn(&mut text, txn);
-        for action in &txn.actions {
-            push_action(&mut text, action);
-        }
+    text
+}
+
+/// The lines of one transaction of a record.
+pub(crate) fn encode_txn(txn: &RecordTxn) -> String {
+    let mut text = String::new();
+    push_txn(&mut text, txn);
+    for action in &txn.actions {
+        push_action(&mut text, action);
     }
-    Bytes::from(text)
+    text
 }
 
 fn push_txn(text: &mut String, txn: &RecordTxn) {

@@ -17,6 +17,7 @@ use tarndb_table::codec::Entry;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId};
 
 pub use encode::encode;
+pub(crate) use encode::{encode_head, encode_txn};
 pub use notes::{Notes, RowMapNote, encode_row_map, parse_row_map};
 pub use parse::{RecordError, holds_txn, parse};
 
