@@ -24,6 +24,9 @@ use crate::{dv, path};
 pub const MODE_PARAMETER: &str = "mode";
 /// Value of [`MODE_PARAMETER`] for a commit that replaces all data.
 pub const MODE_OVERWRITE: &str = "Overwrite";
+/// Parameter that names the rows that an overwrite replaces, as the user wrote it. Such a commit
+/// counts as the rows that it adds and deletes; without it an overwrite replaces all data.
+pub const PREDICATE_PARAMETER: &str = "predicate";
 /// Parameter that says whether an overwrite's source read the table itself.
 pub const SOURCE_READ_TARGET: &str = "sourceReadTarget";
 
@@ -51,7 +54,11 @@ pub(crate) async fn effects(
     }
     for (path, add) in &parts.adds {
         match parts.removes.get(path) {
-            None => effects.adds |= add.data_change,
+            None if add.data_change => {
+                effects.adds = true;
+                effects.added_files.insert(path.clone());
+            }
+            None => {}
             Some(remove) => {
                 let wanted = rows_for.contains(path);
                 if let Some(touched) = touched(store, location, add, remove, wanted).await? {
@@ -127,9 +134,27 @@ fn overwrite(info: &CommitInfo) -> Option<OverwriteKind> {
                 | Operation::Restore
         )
     );
-    (by_mode || by_operation).then(|| OverwriteKind::All {
-        source_read_target: parameter(SOURCE_READ_TARGET) == Some("true"),
+    // What else replaces data replaces all of it, whatever its parameters say.
+    let by_predicate = matches!(
+        operation,
+        None | Some(Operation::Append | Operation::Overwrite)
+    );
+    let predicate = parameter(PREDICATE_PARAMETER).filter(|text| by_predicate && names_rows(text));
+    let source_read_target = parameter(SOURCE_READ_TARGET) == Some("true");
+    (by_mode || by_operation).then(|| match predicate {
+        Some(predicate) => OverwriteKind::Where {
+            predicate: predicate.to_owned(),
+            source_read_target,
+        },
+        None => OverwriteKind::All { source_read_target },
     })
+}
+
+/// Whether the predicate of an overwrite restricts it. Other engines write an empty list, or a
+/// predicate that is always true, where there is none.
+fn names_rows(predicate: &str) -> bool {
+    let bare = predicate.trim_matches(|c: char| c.is_whitespace() || "[]()\"'".contains(c));
+    !bare.is_empty() && !bare.eq_ignore_ascii_case("true")
 }
 
 /// Rows newly deleted in a file that stays; `None` when only its description changed.

@@ -1,15 +1,20 @@
 //! Aspects and parts: effects taken apart into the units that the matrix compares.
 //!
 //! Invariant: the parts of some effects are all of them; an overwrite swallows the additions
-//! and removals that belong to it, because they are taken anew when it commits.
+//! and removals that belong to it. What a transaction relied on (keys it found absent, a
+//! predicate it replaced, rows it read) is a part of ours only: it is over once committed.
 //! Does not compare.
 //! Spec: docs/conflicts.md, "Aspects".
 
 use std::collections::BTreeMap;
 
-use crate::effects::{CatalogEffect, ConfigEffect, OverwriteKind, SchemaEffect, TableEffects};
+use crate::effects::{
+    CatalogEffect, ConfigEffect, OverwriteKind, Read, SchemaEffect, TableEffects,
+};
+use crate::key_set::KeySet;
 use crate::operation::Operation;
 use crate::property::{Obeyed, change_obeyed};
+use crate::row_map::RowMap;
 use crate::rows::{Removal, RowSet, Touched};
 
 macro_rules! aspects {
@@ -47,6 +52,9 @@ aspects! {
     Overwrite "overwrites" Overwrite,
     AddColumn "adds nullable column" Merge,
     AddRequired "adds NOT NULL column" Merge,
+    DropColumn "drops column" Project,
+    RenameColumn "renames column" Project,
+    Widen "widens column" Project,
     Comment "comments" UpdateConfig,
     ReplaceSchema "replaces schema" ReplaceTable,
     Property "sets free property" UpdateConfig,
@@ -57,16 +65,21 @@ aspects! {
     Drop "drops table" DropTable,
     Rename "renames table" RenameTable,
     AppTxn "sets application id" Append,
+    Keys "relies on keys" Upsert,
+    OverwriteWhere "overwrites by predicate" Overwrite,
     Read "reads (serializable)" Read,
 }
 
 impl Aspect {
-    /// Theirs: all but reads, which are over once they have committed.
+    /// What a transaction relied on, which is over once it has committed: the last of the list.
+    pub const OURS_ONLY: &'static [Self] = &[Self::Keys, Self::OverwriteWhere, Self::Read];
+
+    /// Theirs: all but those of [`Self::OURS_ONLY`].
     pub fn committed() -> impl Iterator<Item = Self> {
         Self::ALL
             .iter()
             .copied()
-            .filter(|aspect| *aspect != Self::Read)
+            .filter(|aspect| !Self::OURS_ONLY.contains(aspect))
     }
 }
 
@@ -114,18 +127,45 @@ pub(crate) struct Lifecycle {
 /// An aspect with what it concerns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part<'a> {
-    Adds,
+    Adds {
+        /// Keys known of the added rows.
+        keys: Option<&'a KeySet>,
+    },
     Deletes(&'a BTreeMap<String, Touched>),
     Removes(&'a BTreeMap<String, Removal>),
-    Moves(&'a BTreeMap<String, Removal>),
-    Overwrite(&'a OverwriteKind),
+    Moves {
+        removes: &'a BTreeMap<String, Removal>,
+        map: Option<&'a RowMap>,
+    },
+    Overwrite {
+        source_read_target: bool,
+    },
     Schema(&'a SchemaEffect),
     Config(&'a ConfigEffect),
     Create,
     Drop,
     Rename,
     AppTxns(&'a BTreeMap<String, i64>),
-    Read,
+    Keys(&'a KeySet),
+    OverwriteWhere {
+        predicate: &'a str,
+        source_read_target: bool,
+        deletions: &'a BTreeMap<String, Touched>,
+        removes: &'a BTreeMap<String, Removal>,
+    },
+    Read(&'a Read),
+}
+
+/// Whose effects are taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// With what they rely on.
+    Ours {
+        /// Whether reads are part of that.
+        serializable: bool,
+    },
+    /// Committed: without.
+    Theirs,
 }
 
 /// How much of a file a part touches.
@@ -136,33 +176,15 @@ pub(crate) enum Extent<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Takes a table's effects apart. `reads`: whether what was read counts.
-    pub(crate) fn of(effects: &'a TableEffects, lifecycle: Lifecycle, reads: bool) -> Vec<Self> {
-        let mut parts = Vec::new();
-        if let Some(kind) = &effects.overwrite {
-            parts.push(Part::Overwrite(kind));
-        } else {
-            if effects.adds {
-                parts.push(Part::Adds);
-            }
-            if !effects.deletions.is_empty() {
-                parts.push(Part::Deletes(&effects.deletions));
-            }
-            let has = |wanted| effects.removes.values().any(|removal| *removal == wanted);
-            if has(Removal::Deleted) {
-                parts.push(Part::Removes(&effects.removes));
-            }
-            if has(Removal::Moved) {
-                parts.push(Part::Moves(&effects.removes));
-            }
-        }
+    /// Takes a table's effects apart.
+    pub(crate) fn of(effects: &'a TableEffects, lifecycle: Lifecycle, side: Side) -> Vec<Self> {
+        let mut parts = Self::of_data(effects, side);
         parts.extend(effects.schema.iter().map(Part::Schema));
         parts.extend(effects.config.iter().map(Part::Config));
         let whole = [
             (effects.created || lifecycle.created, Part::Create),
             (effects.dropped || lifecycle.dropped, Part::Drop),
             (effects.renamed || lifecycle.renamed, Part::Rename),
-            (reads && effects.read.is_some(), Part::Read),
         ];
         parts.extend(
             whole
@@ -173,21 +195,73 @@ impl<'a> Part<'a> {
         if !effects.app_txns.is_empty() {
             parts.push(Part::AppTxns(&effects.app_txns));
         }
+        if let Side::Ours { serializable } = side {
+            parts.extend(effects.keys.as_ref().map(Part::Keys));
+            let read = effects.read.as_ref().filter(|_| serializable);
+            parts.extend(read.map(Part::Read));
+        }
+        parts
+    }
+
+    /// The parts that concern rows and files.
+    fn of_data(effects: &'a TableEffects, side: Side) -> Vec<Self> {
+        match (&effects.overwrite, side) {
+            (Some(OverwriteKind::All { source_read_target }), _) => {
+                let source_read_target = *source_read_target;
+                return vec![Part::Overwrite { source_read_target }];
+            }
+            (
+                Some(OverwriteKind::Where {
+                    predicate,
+                    source_read_target,
+                }),
+                Side::Ours { .. },
+            ) => {
+                return vec![Part::OverwriteWhere {
+                    predicate,
+                    source_read_target: *source_read_target,
+                    deletions: &effects.deletions,
+                    removes: &effects.removes,
+                }];
+            }
+            (Some(OverwriteKind::Where { .. }), Side::Theirs) | (None, _) => {}
+        }
+        let mut parts = Vec::new();
+        if effects.adds {
+            let keys = effects.keys.as_ref();
+            parts.push(Part::Adds { keys });
+        }
+        if !effects.deletions.is_empty() {
+            parts.push(Part::Deletes(&effects.deletions));
+        }
+        let has = |wanted| effects.removes.values().any(|removal| *removal == wanted);
+        if has(Removal::Deleted) {
+            parts.push(Part::Removes(&effects.removes));
+        }
+        if has(Removal::Moved) {
+            parts.push(Part::Moves {
+                removes: &effects.removes,
+                map: effects.row_map.as_deref(),
+            });
+        }
         parts
     }
 
     /// Its row or column of the matrix.
     pub(crate) fn aspect(self) -> Aspect {
         match self {
-            Part::Adds => Aspect::Adds,
+            Part::Adds { .. } => Aspect::Adds,
             Part::Deletes(_) => Aspect::Deletes,
             Part::Removes(_) => Aspect::Removes,
-            Part::Moves(_) => Aspect::Moves,
-            Part::Overwrite(OverwriteKind::All { .. }) => Aspect::Overwrite,
+            Part::Moves { .. } => Aspect::Moves,
+            Part::Overwrite { .. } => Aspect::Overwrite,
             Part::Schema(SchemaEffect::AddColumn { nullable: true, .. }) => Aspect::AddColumn,
             Part::Schema(SchemaEffect::AddColumn {
                 nullable: false, ..
             }) => Aspect::AddRequired,
+            Part::Schema(SchemaEffect::DropColumn { .. }) => Aspect::DropColumn,
+            Part::Schema(SchemaEffect::RenameColumn { .. }) => Aspect::RenameColumn,
+            Part::Schema(SchemaEffect::Widen { .. }) => Aspect::Widen,
             Part::Schema(SchemaEffect::Replace { .. }) => Aspect::ReplaceSchema,
             Part::Schema(SchemaEffect::SetComment { .. }) => Aspect::Comment,
             Part::Config(change) => {
@@ -203,30 +277,41 @@ impl<'a> Part<'a> {
             Part::Drop => Aspect::Drop,
             Part::Rename => Aspect::Rename,
             Part::AppTxns(_) => Aspect::AppTxn,
-            Part::Read => Aspect::Read,
+            Part::Keys(_) => Aspect::Keys,
+            Part::OverwriteWhere { .. } => Aspect::OverwriteWhere,
+            Part::Read(_) => Aspect::Read,
         }
     }
 
     /// Files that it touches, ascending.
-    pub(crate) fn files(self) -> Vec<(&'a str, Extent<'a>)> {
-        let whole = |removes: &'a BTreeMap<String, Removal>, wanted: Removal| {
-            removes
-                .iter()
-                .filter(|(_, removal)| **removal == wanted)
-                .map(|(file, _)| (file.as_str(), Extent::Whole))
-                .collect()
-        };
+    pub(crate) fn files(self) -> BTreeMap<&'a str, Extent<'a>> {
         match self {
-            Part::Deletes(deletions) => deletions
-                .iter()
-                .map(|(file, touched)| match touched {
-                    Touched::Rows(rows) => (file.as_str(), Extent::Rows(rows)),
-                    Touched::WholeFile => (file.as_str(), Extent::Whole),
-                })
+            Part::Deletes(deletions) => deleted_in(deletions).collect(),
+            Part::Removes(removes) => removed(removes, Removal::Deleted).collect(),
+            Part::Moves { removes, .. } => removed(removes, Removal::Moved).collect(),
+            Part::OverwriteWhere {
+                deletions, removes, ..
+            } => deleted_in(deletions)
+                .chain(removed(removes, Removal::Deleted))
                 .collect(),
-            Part::Removes(removes) => whole(removes, Removal::Deleted),
-            Part::Moves(removes) => whole(removes, Removal::Moved),
-            _ => Vec::new(),
+            _ => BTreeMap::new(),
         }
     }
+}
+
+fn deleted_in(deletions: &BTreeMap<String, Touched>) -> impl Iterator<Item = (&str, Extent<'_>)> {
+    deletions.iter().map(|(file, touched)| match touched {
+        Touched::Rows(rows) => (file.as_str(), Extent::Rows(rows)),
+        Touched::WholeFile => (file.as_str(), Extent::Whole),
+    })
+}
+
+fn removed(
+    removes: &BTreeMap<String, Removal>,
+    wanted: Removal,
+) -> impl Iterator<Item = (&str, Extent<'_>)> {
+    removes
+        .iter()
+        .filter(move |(_, removal)| **removal == wanted)
+        .map(|(file, _)| (file.as_str(), Extent::Whole))
 }

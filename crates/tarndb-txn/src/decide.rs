@@ -8,13 +8,15 @@
 pub(crate) mod catalog;
 mod definition;
 mod files;
+mod relied;
 
 use crate::aspect::Part;
-use crate::effects::OverwriteKind;
 use crate::matrix::Matrix;
 use crate::reason::Reason;
 use crate::rule::Rule;
 use crate::verdict::{Conflict, Verdict};
+
+pub(crate) use relied::{Known, asks_matching, keys_tell};
 
 /// A verdict before the conflict knows its transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +37,13 @@ impl Outcome {
     }
 }
 
-/// Our part of a table against theirs.
-pub(crate) fn table(matrix: &Matrix, ours: Part<'_>, theirs: Part<'_>) -> Outcome {
+/// Our part of a table against theirs; `known`: what a look into their data told.
+pub(crate) fn table(
+    matrix: &Matrix,
+    ours: Part<'_>,
+    theirs: Part<'_>,
+    known: Known<'_>,
+) -> Outcome {
     let Some(rule) = matrix.rule(ours.aspect(), theirs.aspect()) else {
         return Outcome::Conflict(Reason::IdTaken);
     };
@@ -54,10 +61,16 @@ pub(crate) fn table(matrix: &Matrix, ours: Part<'_>, theirs: Part<'_>) -> Outcom
         }),
         Rule::Renamed => Outcome::Conflict(Reason::Renamed),
         Rule::SameAppTxn => same_app_txn(ours, theirs),
+        Rule::AddedKeys => relied::added_keys(ours, theirs, known),
+        Rule::AddedMatching => relied::added_matching(ours, known),
+        Rule::TouchedFiles => relied::touched_files(ours, theirs),
+        Rule::RowsRead => relied::rows_read(ours, theirs, known),
         Rule::ReadChanged => Outcome::Conflict(Reason::ReadChanged {
             change: theirs.aspect().name(),
         }),
         Rule::SameColumn
+        | Rule::ColumnUsed
+        | Rule::Widened
         | Rule::SameComment
         | Rule::SameSchema
         | Rule::SchemaReplaced
@@ -77,9 +90,9 @@ pub(crate) fn table(matrix: &Matrix, ours: Part<'_>, theirs: Part<'_>) -> Outcom
 
 fn takes_head(ours: Part<'_>) -> Outcome {
     match ours {
-        Part::Overwrite(OverwriteKind::All {
+        Part::Overwrite {
             source_read_target: false,
-        }) => Outcome::Rebase,
+        } => Outcome::Rebase,
         _ => Outcome::Conflict(Reason::OverwriteSource),
     }
 }

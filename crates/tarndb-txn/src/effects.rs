@@ -25,6 +25,22 @@ pub enum OverwriteKind {
         /// The new data was computed from the table itself.
         source_read_target: bool,
     },
+    /// The rows that match a predicate. Which these are is part of the effects (`deletions`,
+    /// `removes`), as for an update.
+    Where {
+        /// As the user wrote it, for messages.
+        predicate: String,
+        /// The new data was computed from the table itself.
+        source_read_target: bool,
+    },
+}
+
+impl OverwriteKind {
+    /// Replaces everything, whatever is there when it commits.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        matches!(self, Self::All { .. })
+    }
 }
 
 /// One change of a table's schema.
@@ -39,6 +55,25 @@ pub enum SchemaEffect {
         type_text: String,
         /// False: NOT NULL, which rows that exist cannot satisfy.
         nullable: bool,
+    },
+    /// A column gone. Files written with it stay readable, because columns are mapped.
+    DropColumn {
+        /// Name.
+        name: String,
+    },
+    /// A column under another name; columns are mapped, so files stay as they are.
+    RenameColumn {
+        /// Name before.
+        from: String,
+        /// Name afterwards.
+        to: String,
+    },
+    /// A column of a type that holds all values of the old one and more.
+    Widen {
+        /// Name.
+        column: String,
+        /// The new type's text.
+        type_text: String,
     },
     /// Another schema or partitioning in place of the old one.
     Replace {
@@ -83,6 +118,12 @@ pub enum ConfigEffect {
 pub enum Read {
     /// Anything in it.
     All,
+    /// The rows that match one of some predicates; judged by
+    /// [`crate::Question::ChangedInReads`].
+    Rows {
+        /// As texts, for messages; the caller that looks for matches keeps its own form.
+        predicates: Vec<String>,
+    },
 }
 
 /// What a transaction does to one table.
@@ -105,8 +146,9 @@ pub struct TableEffects {
     pub carried: BTreeMap<String, RowSet>,
     /// Keys that an upsert found absent or wrote.
     pub keys: Option<KeySet>,
-    /// Replaces data; then `adds`, `deletions` and `removes` are part of it and decided anew
-    /// at commit. A committed overwrite must say so here, or appends beside it slip through.
+    /// Replaces data; then `adds`, `deletions` and `removes` are part of it, and of a whole one
+    /// decided anew at commit. A committed whole overwrite must say so here, or appends beside
+    /// it slip through; one by predicate counts as the rows it added and deleted.
     pub overwrite: Option<OverwriteKind>,
     /// Schema changes.
     pub schema: Vec<SchemaEffect>,
@@ -122,6 +164,24 @@ pub struct TableEffects {
     pub app_txns: BTreeMap<String, i64>,
     /// What it read; judged for ours only, and only when serializable.
     pub read: Option<Read>,
+}
+
+impl TableEffects {
+    /// Replaces all data.
+    #[must_use]
+    pub fn overwrites_all(&self) -> bool {
+        self.overwrite.as_ref().is_some_and(OverwriteKind::is_whole)
+    }
+
+    /// Rows are added, deleted or replaced; rows that only move do not count.
+    #[must_use]
+    pub fn changes_data(&self) -> bool {
+        let deleted = |removal: &Removal| *removal == Removal::Deleted;
+        self.adds
+            || self.overwrite.is_some()
+            || !self.deletions.is_empty()
+            || self.removes.values().any(deleted)
+    }
 }
 
 /// One change of the catalog. Names compare without regard to case.

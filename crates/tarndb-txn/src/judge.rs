@@ -1,26 +1,26 @@
 //! Judging: effects against effects, part by part, the strictest answer wins.
 //!
 //! Invariant: derived from the matrix alone; independent of the order of evaluation.
-//! Does not look at data: what it needs decoded, [`rows_needed`] names.
+//! Does not look at data: what it needs decoded or looked up, `needs` names.
 //! Spec: docs/conflicts.md.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tarndb_types::TableId;
 
-use crate::aspect::{CatalogAspect, Lifecycle, Part};
-use crate::decide::{Outcome, catalog, table};
+use crate::aspect::{CatalogAspect, Lifecycle, Part, Side};
+use crate::decide::{Known, Outcome, catalog, table};
 use crate::effects::{CatalogEffect, Committed, Effects, TableEffects};
 use crate::matrix::{MANAGED, Matrix};
 use crate::operation::{Isolation, Operation};
-use crate::rows::Touched;
 use crate::verdict::{Conflict, Verdict};
 
 /// Whether ours can be committed after theirs, by the rules of managed tables.
 ///
-/// Call it for every record above ours' snapshot, in order; [`Verdict::Rebase`] from one does
-/// not end the walk. Files of theirs whose rows are not decoded count as touched whole, so a
-/// caller asks [`rows_needed`] first.
+/// Call it for every transaction committed above ours' snapshot, in order, and go on with
+/// [`crate::rebase`] after each that lets ours through. Files of theirs whose rows are not
+/// decoded count as touched whole, and rows that were not looked at as matching, so a caller asks
+/// [`crate::rows_needed`] and [`crate::questions`] first.
 #[must_use]
 pub fn judge(ours: &Effects, theirs: &Committed) -> Verdict {
     judge_by(&MANAGED, ours, theirs)
@@ -32,26 +32,10 @@ pub fn judge_by(matrix: &Matrix, ours: &Effects, theirs: &Committed) -> Verdict 
     judge_tables(matrix, ours, theirs).strictest(judge_catalog(matrix, ours, theirs))
 }
 
-/// Files of theirs whose deleted rows must be decoded before judging: those of which both sides
-/// delete some rows and theirs are not known yet.
-#[must_use]
-pub fn rows_needed(ours: &TableEffects, theirs: &TableEffects) -> BTreeSet<String> {
-    if ours.overwrite.is_some() || theirs.overwrite.is_some() {
-        return BTreeSet::new();
-    }
-    let unknown = theirs
-        .deletions
-        .iter()
-        .filter(|(_, touched)| **touched == Touched::WholeFile);
-    unknown
-        .map(|(file, _)| file)
-        .filter(|file| matches!(ours.deletions.get(*file), Some(Touched::Rows(_))))
-        .cloned()
-        .collect()
-}
-
 fn judge_tables(matrix: &Matrix, ours: &Effects, theirs: &Committed) -> Verdict {
-    let reads = ours.isolation == Isolation::Serializable;
+    let side = Side::Ours {
+        serializable: ours.isolation == Isolation::Serializable,
+    };
     let nothing = TableEffects::default();
     let our_lives = lifecycles(ours);
     let their_lives = lifecycles(&theirs.effects);
@@ -61,10 +45,14 @@ fn judge_tables(matrix: &Matrix, ours: &Effects, theirs: &Committed) -> Verdict 
             |lives: &BTreeMap<TableId, Lifecycle>| lives.get(id).copied().unwrap_or_default();
         let our_effects = ours.tables.get(id).unwrap_or(&nothing);
         let their_effects = theirs.effects.tables.get(id).unwrap_or(&nothing);
-        let their_parts = Part::of(their_effects, life(&their_lives), false);
-        for our_part in Part::of(our_effects, life(&our_lives), reads) {
+        let their_parts = Part::of(their_effects, life(&their_lives), Side::Theirs);
+        let known = Known {
+            evidence: &theirs.evidence,
+            table: *id,
+        };
+        for our_part in Part::of(our_effects, life(&our_lives), side) {
             for their_part in &their_parts {
-                let outcome = table(matrix, our_part, *their_part);
+                let outcome = table(matrix, our_part, *their_part, known);
                 verdict = verdict.strictest(outcome.into_verdict(|reason| {
                     Conflict {
                         table: Some(*id),

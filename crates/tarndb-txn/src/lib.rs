@@ -6,7 +6,8 @@
 //! the tests and `docs/conflicts.md` are derived.
 //!
 //! Invariant: a pure function of its arguments; no store, clock, format or engine. Where a
-//! verdict needs data that the caller has not decoded, [`rows_needed`] says which.
+//! verdict needs data that the caller has not decoded, [`rows_needed`] and [`questions`] say
+//! which.
 //! Does not: retry, re-encode or commit; that is `tarndb-db`.
 //! Spec: docs/conflicts.md.
 
@@ -26,6 +27,7 @@ pub mod verdict;
 
 mod decide;
 mod judge;
+mod needs;
 mod rebase;
 
 pub use effects::{
@@ -33,8 +35,9 @@ pub use effects::{
     TableEffects,
 };
 pub use evidence::{Answer, Evidence, Question};
-pub use judge::{judge, judge_by, rows_needed};
+pub use judge::{judge, judge_by};
 pub use key_set::KeySet;
+pub use needs::{questions, row_map_needed, rows_needed};
 pub use operation::{Isolation, Operation};
 pub use property::writer_obeys;
 pub use reason::Reason;

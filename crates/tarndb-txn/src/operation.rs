@@ -46,12 +46,24 @@ operations! {
     Merge => "ADD COLUMNS",
     /// Drops or renames columns.
     Project => "CHANGE COLUMNS",
+    /// Adds, replaces or removes an index (native Lance tables only).
+    CreateIndex => "CREATE INDEX",
+    /// Replaces column files of fragments (native Lance tables only).
+    DataReplacement => "REPLACE COLUMN DATA",
+    /// Reserves fragment ids for a later rewrite (native Lance tables only).
+    ReserveFragments => "RESERVE FRAGMENTS",
+    /// Adds places where files may be (native Lance tables only).
+    UpdateBases => "UPDATE BASES",
+    /// Moves generations of the in-memory write-ahead index (native Lance tables only).
+    UpdateMemWalState => "UPDATE MEM WAL STATE",
     /// Sets or removes properties or comments, or raises a table feature.
     UpdateConfig => "SET TBLPROPERTIES",
     /// Replaces definition and data of a table.
     ReplaceTable => "REPLACE TABLE",
     /// Goes back to an earlier version.
     Restore => "RESTORE",
+    /// Copies a table, or references its files.
+    Clone => "CLONE",
     /// Creates a table.
     CreateTable => "CREATE TABLE",
     /// Creates a table and fills it.

@@ -35,6 +35,13 @@ pub enum Reason {
         /// The move is ours.
         by_us: bool,
     },
+    /// A move does not know rows that the other side deletes.
+    RowsUnmapped {
+        /// The rows, by file.
+        files: FileSample<FileRows>,
+        /// The move is ours.
+        by_us: bool,
+    },
     /// Both moved the same files.
     BothMoved {
         /// The files.
@@ -44,6 +51,39 @@ pub enum Reason {
     Overwritten,
     /// They changed data from which our overwrite was computed.
     OverwriteSource,
+    /// They added rows with keys that we looked for.
+    KeysAdded {
+        /// The key's columns.
+        columns: String,
+        /// What was found.
+        found: String,
+    },
+    /// They added rows whose keys nobody could compare with ours.
+    KeysUnknown {
+        /// The key's columns.
+        columns: String,
+        /// Why nobody could.
+        why: String,
+    },
+    /// They added rows that match the predicate of our overwrite.
+    OverwriteAdded {
+        /// Our predicate.
+        predicate: String,
+        /// What was found.
+        found: String,
+    },
+    /// They added rows that nobody could compare with the predicate of our overwrite.
+    OverwriteUnknown {
+        /// Our predicate.
+        predicate: String,
+        /// Why nobody could.
+        why: String,
+    },
+    /// They touched files of which our overwrite replaces rows.
+    OverwriteTouched {
+        /// The files.
+        files: FileSample<String>,
+    },
     /// They replaced the data that we compacted.
     OverwrittenMove,
     /// One side replaced the schema.
@@ -76,6 +116,34 @@ pub enum Reason {
     ReadChanged {
         /// What they did to it.
         change: &'static str,
+    },
+    /// They changed rows that we read (serializable).
+    ReadMatched {
+        /// What they did.
+        change: &'static str,
+        /// What was found.
+        found: String,
+    },
+    /// They changed rows that nobody could compare with what we read (serializable).
+    ReadUnknown {
+        /// What they did.
+        change: &'static str,
+        /// Why nobody could.
+        why: String,
+    },
+    /// They changed a column that our key or predicate may use.
+    ColumnUsed {
+        /// The column.
+        column: String,
+        /// What they did to it.
+        change: String,
+    },
+    /// One side widened a column beside data.
+    Widened {
+        /// The column.
+        column: String,
+        /// We did.
+        by_us: bool,
     },
     /// They changed what a name means that we looked up (serializable).
     NameChanged {
@@ -170,7 +238,13 @@ impl Reason {
             | Self::FilesDropped { .. }
             | Self::SameFiles { .. }
             | Self::FilesMoved { .. }
+            | Self::RowsUnmapped { .. }
             | Self::BothMoved { .. }
+            | Self::KeysAdded { .. }
+            | Self::KeysUnknown { .. }
+            | Self::OverwriteAdded { .. }
+            | Self::OverwriteUnknown { .. }
+            | Self::OverwriteTouched { .. }
             | Self::Overwritten
             | Self::OverwriteSource
             | Self::SchemaReplaced { .. }
@@ -178,6 +252,10 @@ impl Reason {
             | Self::ObeyedProperty { .. }
             | Self::ObeyedFeature { .. }
             | Self::ReadChanged { .. }
+            | Self::ReadMatched { .. }
+            | Self::ReadUnknown { .. }
+            | Self::ColumnUsed { .. }
+            | Self::Widened { .. }
             | Self::NameChanged { .. } => true,
             Self::OverwrittenMove
             | Self::Column { .. }
@@ -242,12 +320,26 @@ impl fmt::Display for Reason {
                 "this transaction deletes or updates rows of {files}, compacted meanwhile without \
                  a row map"
             ),
+            Self::RowsUnmapped { files, by_us } => write!(
+                f,
+                "{} compacts, with a row map that lacks them, {files}, deleted or updated by the \
+                 other",
+                if *by_us { "this transaction" } else { "theirs" }
+            ),
             Self::BothMoved { files } => write!(f, "both compact {files}"),
             Self::Overwritten => f.write_str("the data of the table was replaced"),
             Self::OverwriteSource => f.write_str(
                 "the new data was computed from this table, and the table's data has changed",
             ),
             Self::OverwrittenMove => f.write_str("the data to be compacted was replaced"),
+            Self::KeysAdded { .. }
+            | Self::KeysUnknown { .. }
+            | Self::OverwriteAdded { .. }
+            | Self::OverwriteUnknown { .. }
+            | Self::OverwriteTouched { .. }
+            | Self::ReadMatched { .. }
+            | Self::ReadUnknown { .. }
+            | Self::ColumnUsed { .. } => self.fmt_relied(f),
             Self::ReadChanged { change } => {
                 write!(
                     f,
@@ -282,6 +374,51 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
+    /// The part of `Display` about what our transaction relied on.
+    fn fmt_relied(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::KeysAdded { columns, found } => write!(
+                f,
+                "rows with keys ({columns}) of this transaction were added meanwhile: {found}"
+            ),
+            Self::KeysUnknown { columns, why } => write!(
+                f,
+                "rows were added meanwhile that may have keys ({columns}) of this transaction: {why}"
+            ),
+            Self::OverwriteAdded { predicate, found } => write!(
+                f,
+                "rows were added meanwhile where {predicate}, which this transaction replaces: \
+                 {found}"
+            ),
+            Self::OverwriteUnknown { predicate, why } => write!(
+                f,
+                "rows were added meanwhile, perhaps where {predicate}, which this transaction \
+                 replaces: {why}"
+            ),
+            Self::OverwriteTouched { files } => write!(
+                f,
+                "this transaction replaces rows of {files}, in which rows were deleted or moved \
+                 meanwhile"
+            ),
+            Self::ReadMatched { change, found } => write!(
+                f,
+                "this transaction read rows (serializable) that changed, theirs {change}: {found}"
+            ),
+            Self::ReadUnknown { change, why } => write!(
+                f,
+                "this transaction read rows (serializable) that may have changed, theirs {change}: \
+                 {why}"
+            ),
+            Self::ColumnUsed { column, change } => write!(
+                f,
+                "the column {column}, on which a key or predicate of this transaction may rely, is \
+                 now {change}"
+            ),
+            // The rest is Display's own.
+            _ => Ok(()),
+        }
+    }
+
     /// The part of `Display` about schemas, properties and the table as a whole.
     fn fmt_definition(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -307,6 +444,15 @@ impl Reason {
                     "rows were written without the NOT NULL column {column} added here"
                 )
             }
+            Self::Widened { column, by_us } => write!(
+                f,
+                "the type of column {column} {} beside data written",
+                if *by_us {
+                    "is widened here"
+                } else {
+                    "was widened"
+                }
+            ),
             Self::ObeyedProperty { key, by_us } => write!(
                 f,
                 "the property {key}, which writers must obey, {} beside data written",
@@ -382,6 +528,7 @@ impl Reason {
     }
 }
 
-fn value(text: Option<&str>) -> String {
+/// A text in quotes, or that there is none.
+pub(crate) fn value(text: Option<&str>) -> String {
     text.map_or_else(|| "unset".to_owned(), |text| format!("{text:?}"))
 }

@@ -5,7 +5,7 @@
 //! Does not know how it is stored; `tarndb-db` writes it into the record or beside the table.
 //! Spec: docs/conflicts.md, "Row maps".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::rows::RowSet;
 
@@ -66,30 +66,102 @@ impl RowMap {
     /// Where `rows` of the input file `path` are now; `None` when it is not an input.
     #[must_use]
     pub fn carry(&self, path: &str, rows: &RowSet) -> Option<Carried> {
-        let source = self.sources.iter().position(|source| source.path == path)?;
-        let mut carried = Carried {
-            moved: BTreeMap::new(),
-            gone: rows.clone(),
-        };
-        for target in &self.targets {
-            let mut start = 0;
-            for run in &target.runs {
-                if run.source as usize == source {
-                    let mut window = RowSet::new();
-                    window.insert_range(run.first..run.first.saturating_add(run.len));
-                    for row in window & rows {
-                        let place = start + (row - run.first);
-                        carried
-                            .moved
-                            .entry(target.path.clone())
-                            .or_default()
-                            .insert(place);
-                        carried.gone.remove(row);
-                    }
+        let places = self.places(path)?;
+        let mut carried = Carried::default();
+        for row in rows {
+            // Runs of one input do not overlap: the last one that starts at or before the row
+            // is the only one that can hold it.
+            let after = places.partition_point(|place| place.first <= row);
+            let place = after.checked_sub(1).and_then(|at| places.get(at));
+            match place.filter(|place| row - place.first < place.len) {
+                Some(place) => {
+                    let position = place.start.saturating_add(row - place.first);
+                    let target = carried.moved.entry(place.target.to_owned()).or_default();
+                    target.insert(position);
                 }
-                start += run.len;
+                None => drop(carried.gone.insert(row)),
             }
         }
         Some(carried)
     }
+
+    /// Where all rows of the input file `path` are now that the rewrite copied.
+    #[must_use]
+    pub fn carry_all(&self, path: &str) -> BTreeMap<String, RowSet> {
+        let mut moved: BTreeMap<String, RowSet> = BTreeMap::new();
+        for place in self.places(path).unwrap_or_default() {
+            let end = place.start.saturating_add(place.len);
+            let target = moved.entry(place.target.to_owned()).or_default();
+            target.insert_range(place.start..end);
+        }
+        moved
+    }
+
+    /// What is wrong with the map, when it is not one: a run of no input or without rows, rows
+    /// in two places, a file named twice, or positions that no file can have.
+    #[must_use]
+    pub fn violation(&self) -> Option<String> {
+        let mut taken: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
+        for target in &self.targets {
+            let mut rows = 0_u64;
+            for run in &target.runs {
+                let known = (run.source as usize) < self.sources.len();
+                let (end, sum) = (run.first.checked_add(run.len), rows.checked_add(run.len));
+                let (true, 1.., Some(end), Some(sum)) = (known, run.len, end, sum) else {
+                    return Some(format!("{}: {run:?} is out of range", target.path));
+                };
+                rows = sum;
+                taken.entry(run.source).or_default().push((run.first, end));
+            }
+        }
+        for (source, mut runs) in taken {
+            runs.sort_unstable();
+            let mut pairs = runs.iter().zip(runs.iter().skip(1));
+            if let Some(((_, end), (first, _))) = pairs.find(|((_, end), (first, _))| first < end) {
+                return Some(format!(
+                    "rows {first} to {end} of input {source} are in two places"
+                ));
+            }
+        }
+        twice(self.sources.iter().map(|source| &source.path))
+            .or_else(|| twice(self.targets.iter().map(|target| &target.path)))
+            .map(|path| format!("{path} is named twice"))
+    }
+
+    /// The runs of one input by ascending first row, with where they went.
+    fn places(&self, path: &str) -> Option<Vec<Place<'_>>> {
+        let source = self.sources.iter().position(|source| source.path == path)?;
+        let mut places = Vec::new();
+        for target in &self.targets {
+            let mut start = 0_u64;
+            for run in &target.runs {
+                if run.source as usize == source {
+                    places.push(Place {
+                        first: run.first,
+                        len: run.len,
+                        target: &target.path,
+                        start,
+                    });
+                }
+                start = start.saturating_add(run.len);
+            }
+        }
+        places.sort_by_key(|place| place.first);
+        Some(places)
+    }
+}
+
+fn twice<'a>(mut paths: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+    let mut seen = BTreeSet::new();
+    paths.find(|path| !seen.insert(path.as_str()))
+}
+
+/// A run with where it went.
+#[derive(Clone, Copy, Debug)]
+struct Place<'a> {
+    first: u64,
+    len: u64,
+    target: &'a str,
+    /// Position of the run's first row in the output file.
+    start: u64,
 }

@@ -37,16 +37,17 @@ rules! {
     SameRows "rows" "by row: files only one side touches are compatible; in common files disjoint \
         rows are a rebase (the union of the vectors), common rows are retryable; a file dropped \
         whole, rewritten (copy-on-write) or whose rows are unknown counts as all of its rows",
-    RowMap "map" "by file: retryable when one side moved (compacted) a file whose rows the other \
-        deletes, because the move recorded no row map to carry the deletion through; other files \
-        are compatible",
+    RowMap "map" "by file: deletions in a file that the other side moved (compacted) are carried \
+        through the row map of the move (a rebase); retryable without a row map, with one that \
+        does not know the rows, and where a file of ours was rewritten (copy-on-write); other \
+        files are compatible",
     SameFiles "files" "by file: moving the same file twice is retryable, other files are compatible",
     TakesHead "head" "rebase: the overwrite removes what is live at the head; retryable when its \
         new data was computed from the table",
     Overwritten "over" "retryable: the table's data was replaced",
     OverwrittenMove "moot" "incompatible: what was to be compacted was replaced",
-    SameColumn "column" "by column: the same column added alike is one change (rebase), one name \
-        with two definitions is incompatible, other columns are a rebase",
+    SameColumn "column" "by column: the same change is one change (rebase), two changes of one \
+        column are incompatible, other columns are a rebase",
     SameComment "text" "by target: the same text is one change (rebase), different texts are \
         incompatible, other targets are a rebase",
     SameSchema "schema" "the same new schema is one change (rebase), another one is incompatible",
@@ -67,6 +68,19 @@ rules! {
     IdTaken "id" "incompatible: two tables with one identity",
     SameAppTxn "app" "incompatible when both carry the same application transaction id, \
         otherwise compatible",
+    AddedKeys "keys" "by key: compatible when the key sets of both sides tell that no row was \
+        added with a key of ours; else the added rows are looked at: none with such a key is \
+        compatible, one is retryable, and so is what could not be looked at",
+    AddedMatching "matching" "by row: compatible when no added row matches our predicate; one that \
+        does is retryable, and so is what could not be looked at, and any when our new data was \
+        computed from the table",
+    TouchedFiles "touched" "by file: retryable when both touch a file, and always for data that \
+        was computed from the table when rows were deleted; other files are compatible",
+    ColumnUsed "uses" "retryable: a column changed that our key or our predicate may use",
+    Widened "widened" "retryable: the type of a column was widened beside data",
+    RowsRead "rows read" "under serializable: compatible when a look at the rows added, deleted and \
+        replaced finds none that matches what was read; else retryable, as it is when the \
+        whole table was read or the rows could not be looked at",
     ReadChanged "read" "retryable under serializable: what was read has changed",
     SameSchemaName "same" "incompatible when both change the schema of the same name",
     InSchema "inside" "incompatible when one side drops the schema in which the other creates, \

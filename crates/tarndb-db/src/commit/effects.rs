@@ -53,6 +53,7 @@ pub(crate) fn own_effects(txn: &Transaction) -> Result<Effects, DbError> {
 fn fill_table_effects(table: &mut TableEffects, overlay: &Overlay) -> Result<(), TableError> {
     table.operation = Some(overlay.operation());
     table.adds = !overlay.adds.is_empty();
+    table.added_files = overlay.adds.keys().cloned().collect();
     for (path, rows) in &overlay.deletions {
         table
             .deletions

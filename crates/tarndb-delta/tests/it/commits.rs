@@ -376,6 +376,47 @@ async fn effects_tell_exactly_what_a_commit_did() {
             source_read_target: true
         })
     );
+    assert_eq!(replaced.added_files, BTreeSet::from(["n".to_owned()]));
+}
+
+#[tokio::test]
+async fn overwrite_by_predicate_counts_as_the_rows_it_adds_and_deletes() {
+    let mut table = sample().await;
+    let cases = [
+        ("WRITE", "day = 1", true),
+        ("OVERWRITE", "day = 1", true),
+        ("WRITE", "[\"(day = 1)\"]", true),
+        ("WRITE", "[]", false),
+        ("WRITE", "true", false),
+        ("RESTORE", "day = 1", false),
+        ("TRUNCATE", "day = 1", false),
+    ];
+    for (number, (operation, predicate, by_predicate)) in (0..).zip(cases) {
+        let version = table.entries.len();
+        let new = format!("new{number}");
+        let removes = table.state().files.values().take(1).cloned().collect();
+        table.commit(Work {
+            operation,
+            parameters: &[("mode", "Overwrite"), ("predicate", predicate)],
+            adds: vec![file(&new, 1)],
+            removes,
+            ..Work::default()
+        });
+        let found = effects(&table, version, &[]).await;
+        let expected = if by_predicate {
+            OverwriteKind::Where {
+                predicate: predicate.to_owned(),
+                source_read_target: false,
+            }
+        } else {
+            OverwriteKind::All {
+                source_read_target: false,
+            }
+        };
+        assert_eq!(found.overwrite, Some(expected), "{operation} {predicate}");
+        assert!(found.adds && found.added_files.contains(&new));
+        assert_eq!(found.removes.len(), 1);
+    }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use super::Outcome;
 use crate::aspect::Part;
 use crate::effects::{ConfigEffect, SchemaEffect};
 use crate::property::{ENABLE_DELETION_VECTORS, Obeyed, binds_existing_data, change_obeyed};
-use crate::reason::Reason;
+use crate::reason::{Reason, value};
 use crate::rule::Rule;
 
 /// Dispatches the rules of this file.
@@ -30,6 +30,11 @@ pub(super) fn decide(rule: Rule, ours: Part<'_>, theirs: Part<'_>) -> Outcome {
             Outcome::Rebase
         }
         (Rule::RequiredColumn, ours, theirs) => required_column(ours, theirs),
+        (Rule::ColumnUsed, _, Part::Schema(change)) => Outcome::Conflict(Reason::ColumnUsed {
+            column: columns_of(change).join(" and "),
+            change: column_text(change),
+        }),
+        (Rule::Widened, ours, theirs) => widened(ours, theirs),
         (Rule::SameKey, Part::Config(ours), Part::Config(theirs)) => same_key(ours, theirs),
         (Rule::ObeyedKey, ours, Part::Config(change)) => obeyed_key(ours, change),
         (Rule::BindsExisting, Part::Config(change), _) => binds_existing(change),
@@ -51,23 +56,33 @@ fn same_column(ours: &SchemaEffect, theirs: &SchemaEffect) -> Outcome {
     if ours == theirs {
         return Outcome::Rebase;
     }
-    let (
-        SchemaEffect::AddColumn { name: our_name, .. },
-        SchemaEffect::AddColumn {
-            name: their_name, ..
-        },
-    ) = (ours, theirs)
-    else {
-        return Outcome::Conflict(Reason::SchemasDiffer);
+    let lower = |effect| -> Vec<String> {
+        let columns = columns_of(effect).into_iter();
+        columns.map(str::to_lowercase).collect()
     };
-    if our_name.to_lowercase() != their_name.to_lowercase() {
-        return Outcome::Rebase;
-    }
-    Outcome::Conflict(Reason::Column {
-        column: their_name.clone(),
-        ours: column_text(ours),
-        theirs: column_text(theirs),
+    let ours_lower = lower(ours);
+    let common = lower(theirs)
+        .iter()
+        .position(|column| ours_lower.contains(column));
+    let column = common.and_then(|at| columns_of(theirs).get(at).map(|name| (*name).to_owned()));
+    column.map_or(Outcome::Rebase, |column| {
+        Outcome::Conflict(Reason::Column {
+            column,
+            ours: column_text(ours),
+            theirs: column_text(theirs),
+        })
     })
+}
+
+/// Columns that a change concerns.
+fn columns_of(effect: &SchemaEffect) -> Vec<&str> {
+    match effect {
+        SchemaEffect::AddColumn { name, .. } | SchemaEffect::DropColumn { name } => vec![name],
+        SchemaEffect::RenameColumn { from, to } => vec![from, to],
+        SchemaEffect::Widen { column, .. } => vec![column],
+        SchemaEffect::SetComment { column, .. } => column.as_deref().into_iter().collect(),
+        SchemaEffect::Replace { .. } => Vec::new(),
+    }
 }
 
 fn column_text(effect: &SchemaEffect) -> String {
@@ -82,8 +97,24 @@ fn column_text(effect: &SchemaEffect) -> String {
                 if *nullable { "" } else { " NOT NULL" }
             )
         }
-        SchemaEffect::Replace { .. } | SchemaEffect::SetComment { .. } => String::new(),
+        SchemaEffect::DropColumn { .. } => "dropped".to_owned(),
+        SchemaEffect::RenameColumn { from, to } => format!("{from} renamed to {to}"),
+        SchemaEffect::Widen { type_text, .. } => format!("widened to {type_text}"),
+        SchemaEffect::SetComment { text, .. } => format!("with comment {}", value(text.as_deref())),
+        SchemaEffect::Replace { .. } => String::new(),
     }
+}
+
+fn widened(ours: Part<'_>, theirs: Part<'_>) -> Outcome {
+    let name = |part: Part<'_>| match part {
+        Part::Schema(SchemaEffect::Widen { column, .. }) => Some(column.clone()),
+        _ => None,
+    };
+    let (column, by_us) = match (name(ours), name(theirs)) {
+        (Some(name), _) => (name, true),
+        (None, name) => (name.unwrap_or_default(), false),
+    };
+    Outcome::Conflict(Reason::Widened { column, by_us })
 }
 
 fn same_comment(ours: &SchemaEffect, theirs: &SchemaEffect) -> Outcome {
@@ -157,7 +188,13 @@ fn same_key(ours: &ConfigEffect, theirs: &ConfigEffect) -> Outcome {
 }
 
 fn obeyed_key(ours: Part<'_>, change: &ConfigEffect) -> Outcome {
-    let deletes = matches!(ours, Part::Deletes(_) | Part::Removes(_));
+    let deletes = match ours {
+        Part::Deletes(_) | Part::Removes(_) => true,
+        Part::OverwriteWhere {
+            deletions, removes, ..
+        } => !deletions.is_empty() || !removes.is_empty(),
+        _ => false,
+    };
     let Some((key, _)) = property(change) else {
         return obeyed_feature(ours, Part::Config(change));
     };

@@ -1,10 +1,9 @@
 //! Rules about data files and their rows.
 //!
-//! Invariant: a file whose rows are unknown on either side counts as touched whole.
+//! Invariant: a file whose rows are unknown on either side counts as touched whole; rows that a
+//! row map does not know are never taken to be carried.
 //! Does not see rows of files that only one side touches.
 //! Spec: docs/conflicts.md, "Rows".
-
-use std::collections::BTreeMap;
 
 use super::Outcome;
 use crate::aspect::{Extent, Part};
@@ -42,10 +41,52 @@ pub(super) fn same_rows(ours: Part<'_>, theirs: Part<'_>) -> Outcome {
     }
 }
 
-/// One side moves files, the other deletes in them; no row maps are recorded yet.
+/// One side moves files, the other deletes in them: the deletions follow the rows.
 pub(super) fn row_map(ours: Part<'_>, theirs: Part<'_>) -> Outcome {
-    let by_us = matches!(ours, Part::Moves(_));
-    on_common(ours, theirs, |files| Reason::FilesMoved { files, by_us })
+    let (by_us, map) = match (ours, theirs) {
+        (Part::Moves { map, .. }, _) => (true, map),
+        (_, Part::Moves { map, .. }) => (false, map),
+        _ => (false, None),
+    };
+    // A file that they dropped whole lost all its rows; one that we rewrote (copy-on-write)
+    // lives on in our new files, and only the whole transaction can be run again.
+    let whole_is_all = matches!(theirs, Part::Removes(_));
+    let (mut unmapped, mut whole) = (FileSample::default(), FileSample::default());
+    let mut gone = FileSample::default();
+    let mut carried = false;
+    for (file, our_extent, their_extent) in common(ours, theirs) {
+        let Some(map) = map.filter(|map| map.has_source(file)) else {
+            unmapped.push(|| file.to_owned());
+            continue;
+        };
+        match if by_us { their_extent } else { our_extent } {
+            Extent::Rows(rows) => match map.carry(file, rows) {
+                Some(to) if to.gone.is_empty() => carried = true,
+                Some(to) => gone.push(|| FileRows {
+                    file: file.to_owned(),
+                    rows: RowSample::of(&to.gone),
+                }),
+                None => unmapped.push(|| file.to_owned()),
+            },
+            Extent::Whole if whole_is_all => carried = true,
+            Extent::Whole => whole.push(|| file.to_owned()),
+        }
+    }
+    if !gone.is_empty() {
+        return Outcome::Conflict(Reason::RowsUnmapped { files: gone, by_us });
+    }
+    if !unmapped.is_empty() {
+        let files = unmapped;
+        return Outcome::Conflict(Reason::FilesMoved { files, by_us });
+    }
+    if !whole.is_empty() {
+        return Outcome::Conflict(Reason::SameFiles { files: whole });
+    }
+    if carried {
+        Outcome::Rebase
+    } else {
+        Outcome::Compatible
+    }
 }
 
 /// Both sides move files.
@@ -53,7 +94,8 @@ pub(super) fn same_files(ours: Part<'_>, theirs: Part<'_>) -> Outcome {
     on_common(ours, theirs, |files| Reason::BothMoved { files })
 }
 
-fn on_common(
+/// Conflict when there are common files.
+pub(super) fn on_common(
     ours: Part<'_>,
     theirs: Part<'_>,
     reason: impl FnOnce(FileSample<String>) -> Reason,
@@ -71,7 +113,7 @@ fn on_common(
 
 /// Files that both touch, ascending.
 fn common<'a>(ours: Part<'a>, theirs: Part<'a>) -> Vec<(&'a str, Extent<'a>, Extent<'a>)> {
-    let theirs: BTreeMap<_, _> = theirs.files().into_iter().collect();
+    let theirs = theirs.files();
     let ours = ours.files().into_iter();
     ours.filter_map(|(file, extent)| Some((file, extent, *theirs.get(file)?)))
         .collect()

@@ -501,38 +501,111 @@ fn weakened_entry_is_noticed_by_the_model() {
     }
     expect![[r#"
         adds rows / overwrites: over
+        adds rows / widens column: widened
         deletes rows / adds NOT NULL column: required
+        deletes rows / widens column: widened
         deletes rows / replaces schema: replaced
         deletes rows / raises obeyed feature: feature
         drops files / adds NOT NULL column: required
+        drops files / widens column: widened
         drops files / replaces schema: replaced
         drops files / raises obeyed feature: feature
         moves files / adds NOT NULL column: required
+        moves files / widens column: widened
         moves files / replaces schema: replaced
         moves files / sets obeyed property: obeyed
         moves files / raises obeyed feature: feature
+        overwrites / widens column: widened
+        adds nullable column / drops column: column
+        adds nullable column / renames column: column
+        adds nullable column / widens column: column
         adds nullable column / renames table: rebase
         adds NOT NULL column / deletes rows: required
         adds NOT NULL column / drops files: required
         adds NOT NULL column / moves files: required
+        adds NOT NULL column / drops column: column
+        adds NOT NULL column / renames column: column
+        adds NOT NULL column / widens column: column
         adds NOT NULL column / renames table: rebase
+        drops column / adds nullable column: column
+        drops column / adds NOT NULL column: column
+        drops column / drops column: column
+        drops column / renames column: column
+        drops column / widens column: column
+        drops column / comments: column
+        drops column / replaces schema: replaced
+        drops column / sets free property: rebase
+        drops column / sets obeyed property: rebase
+        drops column / raises free feature: rebase
+        drops column / raises obeyed feature: rebase
+        drops column / drops table: dropped
+        drops column / renames table: rebase
+        renames column / adds nullable column: column
+        renames column / adds NOT NULL column: column
+        renames column / drops column: column
+        renames column / renames column: column
+        renames column / widens column: column
+        renames column / comments: column
+        renames column / replaces schema: replaced
+        renames column / sets free property: rebase
+        renames column / sets obeyed property: rebase
+        renames column / raises free feature: rebase
+        renames column / raises obeyed feature: rebase
+        renames column / drops table: dropped
+        renames column / renames table: rebase
+        widens column / adds rows: widened
+        widens column / deletes rows: widened
+        widens column / drops files: widened
+        widens column / moves files: widened
+        widens column / overwrites: widened
+        widens column / adds nullable column: column
+        widens column / adds NOT NULL column: column
+        widens column / drops column: column
+        widens column / renames column: column
+        widens column / widens column: column
+        widens column / comments: rebase
+        widens column / replaces schema: replaced
+        widens column / sets free property: rebase
+        widens column / sets obeyed property: rebase
+        widens column / raises free feature: rebase
+        widens column / raises obeyed feature: rebase
+        widens column / drops table: dropped
+        widens column / renames table: rebase
+        comments / drops column: column
+        comments / renames column: column
+        comments / widens column: rebase
         comments / renames table: rebase
         replaces schema / deletes rows: replaced
         replaces schema / drops files: replaced
         replaces schema / moves files: replaced
         replaces schema / adds nullable column: replaced
         replaces schema / adds NOT NULL column: replaced
+        replaces schema / drops column: replaced
+        replaces schema / renames column: replaced
+        replaces schema / widens column: replaced
         replaces schema / replaces schema: schema
         replaces schema / renames table: rebase
+        sets free property / drops column: rebase
+        sets free property / renames column: rebase
+        sets free property / widens column: rebase
         sets free property / renames table: rebase
         sets obeyed property / deletes rows: binds
         sets obeyed property / drops files: binds
         sets obeyed property / moves files: binds
+        sets obeyed property / drops column: rebase
+        sets obeyed property / renames column: rebase
+        sets obeyed property / widens column: rebase
         sets obeyed property / renames table: rebase
+        raises free feature / drops column: rebase
+        raises free feature / renames column: rebase
+        raises free feature / widens column: rebase
         raises free feature / renames table: rebase
         raises obeyed feature / deletes rows: feature
         raises obeyed feature / drops files: feature
         raises obeyed feature / moves files: feature
+        raises obeyed feature / drops column: rebase
+        raises obeyed feature / renames column: rebase
+        raises obeyed feature / widens column: rebase
         raises obeyed feature / renames table: rebase
         drops table / adds rows: dropped
         drops table / deletes rows: dropped
@@ -541,6 +614,9 @@ fn weakened_entry_is_noticed_by_the_model() {
         drops table / overwrites: dropped
         drops table / adds nullable column: dropped
         drops table / adds NOT NULL column: dropped
+        drops table / drops column: dropped
+        drops table / renames column: dropped
+        drops table / widens column: dropped
         drops table / comments: dropped
         drops table / replaces schema: dropped
         drops table / sets free property: dropped
@@ -551,6 +627,9 @@ fn weakened_entry_is_noticed_by_the_model() {
         drops table / sets application id: dropped
         renames table / adds nullable column: rebase
         renames table / adds NOT NULL column: rebase
+        renames table / drops column: rebase
+        renames table / renames column: rebase
+        renames table / widens column: rebase
         renames table / comments: rebase
         renames table / replaces schema: rebase
         renames table / sets free property: rebase
@@ -558,8 +637,31 @@ fn weakened_entry_is_noticed_by_the_model() {
         renames table / raises free feature: rebase
         renames table / raises obeyed feature: rebase
         renames table / renames table: renamed
+        relies on keys / adds rows: keys
+        relies on keys / overwrites: over
+        relies on keys / drops column: uses
+        relies on keys / renames column: uses
+        relies on keys / widens column: uses
+        relies on keys / replaces schema: replaced
+        relies on keys / drops table: dropped
+        overwrites by predicate / adds rows: matching
+        overwrites by predicate / deletes rows: touched
+        overwrites by predicate / drops files: touched
+        overwrites by predicate / moves files: touched
+        overwrites by predicate / overwrites: over
+        overwrites by predicate / adds NOT NULL column: required
+        overwrites by predicate / drops column: uses
+        overwrites by predicate / renames column: uses
+        overwrites by predicate / widens column: widened
+        overwrites by predicate / replaces schema: replaced
+        overwrites by predicate / sets obeyed property: obeyed
+        overwrites by predicate / raises obeyed feature: feature
+        overwrites by predicate / drops table: dropped
         reads (serializable) / adds nullable column: read
         reads (serializable) / adds NOT NULL column: read
+        reads (serializable) / drops column: read
+        reads (serializable) / renames column: read
+        reads (serializable) / widens column: read
         reads (serializable) / replaces schema: read
         reads (serializable) / creates table: read
         reads (serializable) / drops table: read
