@@ -13,6 +13,7 @@
 //! - `open`, `head`, `states`, `clock`: from disk to memory.
 //! - [`database`], [`snapshot`], [`transaction`]: what callers hold.
 //! - `commit`, [`publish`]: what makes changes visible, here and to foreign readers.
+//! - [`compact`]: files written anew, their rows unchanged.
 //! - [`status`], [`history`], [`check`]: what is there, what was done, whether it is sound.
 
 mod cache;
@@ -21,6 +22,7 @@ pub mod check;
 pub mod checkpoint;
 mod clock;
 mod commit;
+pub mod compact;
 pub mod database;
 pub mod error;
 mod hash;
@@ -39,6 +41,7 @@ pub mod transaction;
 
 pub use catalog::{CATALOG_NAME, Catalog, DEFAULT_SCHEMA, SchemaEntry, TableEntry};
 pub use check::{CheckReport, Finding, Progress};
+pub use compact::{CompactOptions, CompactReport, Rewritten};
 pub use database::Database;
 pub use error::{DbError, Divergence, ErrorKind, TxnStatus, table_kind};
 pub use history::{LogEntry, TableChange};

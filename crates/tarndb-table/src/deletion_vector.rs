@@ -35,6 +35,22 @@ pub struct DvDescriptor {
     pub cardinality: i64,
 }
 
+impl DvDescriptor {
+    /// Tells stored vectors of one table apart: a storage letter, the path or inline bytes, and
+    /// `@offset` where there is one.
+    pub fn unique_id(&self) -> String {
+        let storage = match self.storage {
+            DvStorage::Inline => 'i',
+            DvStorage::Relative => 'u',
+            DvStorage::Absolute => 'p',
+        };
+        match self.offset {
+            Some(offset) => format!("{storage}{}@{offset}", self.path_or_inline),
+            None => format!("{storage}{}", self.path_or_inline),
+        }
+    }
+}
+
 /// The deletions of one data file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Deletion {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use tarndb_delta::effects::{MODE_OVERWRITE, MODE_PARAMETER, SOURCE_READ_TARGET};
 use tarndb_table::codec::{Commit, CommitStamp, Entry, FileUpdate, MetadataChange, TableCodec};
 use tarndb_table::parquet::read::parquet_row_count;
-use tarndb_table::{DataFile, Deletion, TableState};
-use tarndb_txn::{Effects, Isolation, Operation, TableEffects, Touched};
+use tarndb_table::{DataFile, Deletion, DvDescriptor, RowSet, Statistics, TableState};
+use tarndb_txn::{Effects, Isolation, Operation, Removal, TableEffects, Touched};
 use tarndb_types::{TableId, TableVersion, TimestampMs};
 
 use super::stage::encode_small;
@@ -22,7 +22,7 @@ use super::vectors::{StoredVectors, Wanted};
 use crate::catalog::TableEntry;
 use crate::database::Inner;
 use crate::error::DbError;
-use crate::record::{Action, EntryBody, RecordTxn, TableEntryAction, encode_txn};
+use crate::record::{Action, EntryBody, Notes, RecordTxn, TableEntryAction, encode_txn};
 use crate::transaction::overlay::ENGINE;
 use crate::transaction::{Overlay, Transaction};
 
@@ -107,7 +107,7 @@ impl<'a> Encoder<'a> {
                 table: changed.table.id,
                 version: entry.version,
                 body: EntryBody::Inline(Arc::new(entry)),
-                notes: None,
+                notes: notes(changed.overlay),
             }));
         }
         let txn = self.record_txn(timestamp, actions);
@@ -203,7 +203,7 @@ impl<'a> Encoder<'a> {
             updates: &files.updates,
             removes: &files.removes,
             metadata: &metadata,
-            data_change: true,
+            data_change: overlay.moved.is_none(),
             stamp: CommitStamp {
                 txn: self.txn.id,
                 timestamp,
@@ -233,74 +233,72 @@ impl<'a> Encoder<'a> {
         codec: &dyn TableCodec,
         vectors: &mut StoredVectors,
     ) -> Result<FileChanges, DbError> {
-        let Changed {
-            table,
-            overlay,
-            effects,
-            head,
-        } = changed;
         let mut changes = FileChanges::default();
         let mut wanted = Vec::new();
         let mut updated = Vec::new();
-        if let Some(head) = head {
-            if overlay.overwrite.is_some() {
-                changes.removes.extend(head.files.values().cloned());
-            }
-            for path in overlay.removes.keys() {
-                changes.removes.push(live_file(head, path)?);
-            }
-            for (path, touched) in &effects.deletions {
-                let Touched::Rows(rows) = touched else {
-                    return Err(DbError::Internal {
-                        what: "own deletions without their rows",
-                    });
-                };
+        if let Some(head) = &changed.head {
+            changes.removes = removed_files(changed, head)?;
+            for (path, touched) in &changed.effects.deletions {
                 let old = live_file(head, path)?;
-                let all = self
-                    .inner
-                    .deleted_rows(table, &old.deletion)
-                    .await?
-                    .as_ref()
-                    | rows;
-                if all.len() == self.row_count(table, &old).await? {
-                    changes.updates.push(FileUpdate { old, new: None });
-                } else {
-                    wanted.push(Wanted {
-                        path: path.clone(),
-                        at_head: old.deletion.clone(),
-                        rows: Arc::new(all),
-                    });
-                    updated.push(old);
+                match self.united(changed, &old, touched).await? {
+                    None => changes.updates.push(FileUpdate { old, new: None }),
+                    Some(rows) => {
+                        let rows = Arc::new(rows);
+                        let (path, at_head) = (path.clone(), old.deletion.clone());
+                        wanted.push(Wanted {
+                            path,
+                            at_head,
+                            rows,
+                        });
+                        updated.push(old);
+                    }
                 }
             }
         }
-        for (path, rows) in &overlay.own_deletions {
-            let (path, rows) = (path.clone(), Arc::clone(rows));
-            wanted.push(Wanted {
-                path,
-                at_head: Deletion::None,
-                rows,
+        let (emptied, own): (BTreeMap<_, _>, BTreeMap<_, _>) = own_deletions(changed)
+            .into_iter()
+            .partition(|(path, rows)| {
+                let file = changed.overlay.adds.get(*path);
+                file.is_none_or(|file| file.num_records() == Some(rows.len()))
             });
-        }
+        wanted.extend(own.iter().map(|(path, rows)| Wanted {
+            path: (*path).clone(),
+            at_head: Deletion::None,
+            rows: Arc::clone(rows),
+        }));
         let mut stored = vectors
-            .store(self.inner, codec, table, &wanted)
+            .store(self.inner, codec, &changed.table, &wanted)
             .await?
             .into_iter();
         for (old, new) in updated.into_iter().zip(stored.by_ref()) {
-            changes.updates.push(FileUpdate {
-                old,
-                new: Some(new),
-            });
+            let new = Some(new);
+            changes.updates.push(FileUpdate { old, new });
         }
-        let mut own: BTreeMap<&String, _> = overlay.own_deletions.keys().zip(stored).collect();
-        for (path, file) in &overlay.adds {
-            let mut file = DataFile::clone(file);
-            if let Some(descriptor) = own.remove(path) {
-                file.deletion = Deletion::Stored(descriptor);
-            }
-            changes.adds.push(file);
+        let mut own: BTreeMap<&String, _> = own.into_keys().zip(stored).collect();
+        let kept = changed.overlay.adds.iter();
+        for (path, file) in kept.filter(|(path, _)| !emptied.contains_key(path)) {
+            changes.adds.push(own_file(file, own.remove(path)));
         }
         Ok(changes)
+    }
+
+    /// All deleted rows of a file at the head, ours included; `None` when no row is left.
+    async fn united(
+        &self,
+        changed: &Changed<'_>,
+        old: &DataFile,
+        ours: &Touched,
+    ) -> Result<Option<RowSet>, DbError> {
+        let Touched::Rows(rows) = ours else {
+            return Err(DbError::Internal {
+                what: "own deletions without their rows",
+            });
+        };
+        let table = &changed.table;
+        let deleted = self.inner.deleted_rows(table, &old.deletion).await?;
+        let all = deleted.as_ref() | rows;
+        let emptied = all.len() == self.row_count(table, old).await?;
+        Ok((!emptied).then_some(all))
     }
 
     async fn row_count(&self, table: &TableEntry, file: &DataFile) -> Result<u64, DbError> {
@@ -315,6 +313,60 @@ impl<'a> Encoder<'a> {
             .await
             .map_err(DbError::table(name))
     }
+}
+
+/// Files that the transaction removes whole, as they are at the head.
+fn removed_files(changed: &Changed<'_>, head: &TableState) -> Result<Vec<Arc<DataFile>>, DbError> {
+    if changed.overlay.overwrite.is_some() {
+        return Ok(head.files.values().cloned().collect());
+    }
+    let rewritten = changed.overlay.removes.keys();
+    let mut removed: Vec<_> = rewritten
+        .map(|path| live_file(head, path))
+        .collect::<Result<_, _>>()?;
+    // A moved file that is gone was emptied by others: their deletions are carried, and two
+    // that move one file are never both let through.
+    let moved = changed.effects.removes.iter();
+    let moved = moved.filter(|(_, removal)| **removal == Removal::Moved);
+    removed.extend(moved.filter_map(|(path, _)| head.files.get(path).cloned()));
+    Ok(removed)
+}
+
+/// Deleted rows of own new files: those that the transaction deleted again, and those that
+/// others deleted where a rewrite took them from.
+fn own_deletions<'a>(changed: &Changed<'a>) -> BTreeMap<&'a String, Arc<RowSet>> {
+    let mut deletions: BTreeMap<&String, Arc<RowSet>> = BTreeMap::new();
+    for (path, rows) in &changed.overlay.own_deletions {
+        deletions.insert(path, Arc::clone(rows));
+    }
+    for (path, rows) in &changed.effects.carried {
+        *Arc::make_mut(deletions.entry(path).or_default()) |= rows;
+    }
+    deletions
+}
+
+/// An own new file with its vector. Its bounds are then those of more rows than are live.
+fn own_file(file: &DataFile, vector: Option<DvDescriptor>) -> DataFile {
+    let mut file = file.clone();
+    if let Some(descriptor) = vector {
+        file.deletion = Deletion::Stored(descriptor);
+        file.stats = file.stats.map(|stats| {
+            Arc::new(Statistics {
+                tight_bounds: false,
+                ..stats.as_ref().clone()
+            })
+        });
+    }
+    file
+}
+
+/// What the entry tells those who will judge it.
+fn notes(overlay: &Overlay) -> Option<Arc<Notes>> {
+    let moved = overlay.moved.as_ref()?;
+    Some(Arc::new(Notes {
+        row_map: Some(moved.note.clone()),
+        ..Notes::default()
+    }))
 }
 
 /// The verdicts let nobody through whose file is gone; should one be, nothing is written.
@@ -352,7 +404,8 @@ fn parameters(overlay: &Overlay) -> BTreeMap<String, String> {
     } else {
         "Append"
     };
-    if overlay.overwrite.is_some() || !overlay.adds.is_empty() {
+    let appends = !overlay.adds.is_empty() && overlay.moved.is_none();
+    if overlay.overwrite.is_some() || appends {
         parameters.insert(MODE_PARAMETER.to_owned(), mode.to_owned());
     }
     if overlay.overwrite == Some(true) {
@@ -362,6 +415,9 @@ fn parameters(overlay: &Overlay) -> BTreeMap<String, String> {
 }
 
 fn metrics(overlay: &Overlay, files: &FileChanges) -> BTreeMap<String, String> {
+    if overlay.moved.is_some() {
+        return moved_metrics(files);
+    }
     let rows_added: u64 = files.adds.iter().filter_map(DataFile::live_rows).sum();
     let rows_deleted: u64 = overlay.deletions.values().map(|rows| rows.len()).sum();
     let bytes_added: u64 = files.adds.iter().map(|file| file.size_bytes).sum();
@@ -384,6 +440,24 @@ fn metrics(overlay: &Overlay, files: &FileChanges) -> BTreeMap<String, String> {
         put("numRemovedFiles", (emptied + files.removes.len()) as u64);
     }
     metrics
+}
+
+/// As other engines tell them of an OPTIMIZE.
+fn moved_metrics(files: &FileChanges) -> BTreeMap<String, String> {
+    let bytes = |files: &mut dyn Iterator<Item = &DataFile>| -> u64 {
+        files.map(|file| file.size_bytes).sum()
+    };
+    let figures = [
+        ("numAddedFiles", files.adds.len() as u64),
+        ("numAddedBytes", bytes(&mut files.adds.iter())),
+        ("numRemovedFiles", files.removes.len() as u64),
+        (
+            "numRemovedBytes",
+            bytes(&mut files.removes.iter().map(Arc::as_ref)),
+        ),
+    ];
+    let text = |(key, value): (&str, u64)| (key.to_owned(), value.to_string());
+    figures.into_iter().map(text).collect()
 }
 
 /// What the record says that the user did.

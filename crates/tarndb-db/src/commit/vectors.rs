@@ -1,7 +1,7 @@
 //! Deletion vectors that a commit stored, kept for its next attempt.
 //!
-//! Invariant: a stored vector is used again only for the same file with the very same vector at
-//! the head: then the union is the same too.
+//! Invariant: a stored vector is used again only for the same rows of the same file with the very
+//! same vector at the head.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,15 @@ pub(crate) struct Wanted {
 /// What earlier attempts stored.
 #[derive(Debug, Default)]
 pub(crate) struct StoredVectors {
-    stored: BTreeMap<(TableId, String), (Deletion, DvDescriptor)>,
+    stored: BTreeMap<(TableId, String), StoredVector>,
+}
+
+#[derive(Debug)]
+struct StoredVector {
+    at_head: Deletion,
+    /// Those of an own new file may differ although nothing was at the head.
+    rows: Arc<RowSet>,
+    descriptor: DvDescriptor,
 }
 
 impl StoredVectors {
@@ -55,8 +63,12 @@ impl StoredVectors {
                 .map_err(DbError::table(table.display_name()))?;
             for (wanted, descriptor) in missing.into_iter().zip(stored) {
                 inner.put_deletion(table.id, &descriptor, Arc::clone(&wanted.rows));
-                let value = (wanted.at_head.clone(), descriptor);
-                self.stored.insert((table.id, wanted.path.clone()), value);
+                let stored = StoredVector {
+                    at_head: wanted.at_head.clone(),
+                    rows: Arc::clone(&wanted.rows),
+                    descriptor,
+                };
+                self.stored.insert((table.id, wanted.path.clone()), stored);
             }
         }
         let found = wanted
@@ -68,7 +80,8 @@ impl StoredVectors {
     }
 
     fn known(&self, id: TableId, wanted: &Wanted) -> Option<&DvDescriptor> {
-        let (at_head, descriptor) = self.stored.get(&(id, wanted.path.clone()))?;
-        (*at_head == wanted.at_head).then_some(descriptor)
+        let stored = self.stored.get(&(id, wanted.path.clone()))?;
+        (stored.at_head == wanted.at_head && stored.rows == wanted.rows)
+            .then_some(&stored.descriptor)
     }
 }

@@ -18,8 +18,9 @@ use tarndb_table::{
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
-use super::overlay::FileDeletion;
+use super::overlay::{FileDeletion, Moved};
 use super::{Overlay, Transaction};
+use crate::compact::Rewritten;
 use crate::error::DbError;
 
 impl Transaction {
@@ -210,6 +211,30 @@ impl Transaction {
             }
         }
         Ok(writer.finish().await.map_err(DbError::table(name))?.files)
+    }
+
+    /// Puts rewritten files in the place of those that they were made from, which must be just so
+    /// in the snapshot. The transaction does nothing else to the table.
+    pub(crate) async fn move_rows(&mut self, rewritten: Rewritten) -> Result<(), DbError> {
+        let id = rewritten.table;
+        let overlay = self.overlay(id).await?;
+        let same = |(path, file): (&String, &Arc<DataFile>)| {
+            let base = overlay.state.files.get(path);
+            base.is_some_and(|base| base.deletion == file.deletion)
+        };
+        if !overlay.is_unchanged() || !rewritten.sources.iter().all(same) {
+            return Err(DbError::Internal {
+                what: "a rewrite of files that its snapshot does not have",
+            });
+        }
+        let moved = Moved {
+            sources: rewritten.sources,
+            row_map: rewritten.row_map,
+            note: rewritten.note,
+        };
+        overlay.move_rows(moved, rewritten.files);
+        self.changes.did(Operation::Rewrite);
+        Ok(())
     }
 
     /// Removes all rows, those that others append before the commit included. Returns how many

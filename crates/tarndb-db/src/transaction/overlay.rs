@@ -11,8 +11,10 @@ use std::sync::Arc;
 
 use tarndb_table::codec::{Commit, CommitStamp, MetadataChange, TableCodec, TableDefinition};
 use tarndb_table::{DataFile, Deletion, RowSet, TableError, TableState};
-use tarndb_txn::Operation;
+use tarndb_txn::{Operation, RowMap};
 use tarndb_types::{DatabaseId, DbVersion, TableVersion, TimestampMs, TxnId, Uuid};
+
+use crate::record::RowMapNote;
 
 /// The engine that table commits name.
 pub(crate) const ENGINE: &str = concat!("TarnDB/", env!("CARGO_PKG_VERSION"));
@@ -34,12 +36,26 @@ pub(crate) struct Overlay {
     pub(crate) deletions: BTreeMap<String, Arc<RowSet>>,
     /// Files of the base that were rewritten (copy-on-write).
     pub(crate) removes: BTreeMap<String, Arc<DataFile>>,
+    /// Files of the base whose rows were moved into `adds`, unchanged: then nothing else was done
+    /// to the table.
+    pub(crate) moved: Option<Moved>,
     /// All data of the base is replaced; whether the source read the table.
     pub(crate) overwrite: Option<bool>,
     /// Metadata changes in order.
     pub(crate) metadata: Vec<MetadataChange>,
     /// What was done, in order, without repetition.
     pub(crate) operations: Vec<Operation>,
+}
+
+/// What a rewrite moved.
+#[derive(Clone, Debug)]
+pub(crate) struct Moved {
+    /// The files that it read, as the base has them.
+    pub(crate) sources: BTreeMap<String, Arc<DataFile>>,
+    /// Where their live rows are now.
+    pub(crate) row_map: Arc<RowMap>,
+    /// How the record tells the map.
+    pub(crate) note: RowMapNote,
 }
 
 /// Rows to delete in one file, looked up and checked.
@@ -65,6 +81,7 @@ impl Overlay {
             own_deletions: BTreeMap::new(),
             deletions: BTreeMap::new(),
             removes: BTreeMap::new(),
+            moved: None,
             overwrite: None,
             metadata: Vec::new(),
             operations: Vec::new(),
@@ -90,6 +107,7 @@ impl Overlay {
             && self.adds.is_empty()
             && self.deletions.is_empty()
             && self.removes.is_empty()
+            && self.moved.is_none()
             && self.overwrite.is_none()
             && self.metadata.is_empty()
     }
@@ -194,6 +212,17 @@ impl Overlay {
         }
         self.add_files(new, operation);
         self.did(operation);
+    }
+
+    /// Replaces files by others that hold the same live rows. The overlay has no other change.
+    pub(crate) fn move_rows(&mut self, moved: Moved, files: Vec<DataFile>) {
+        let state = Arc::make_mut(&mut self.state);
+        for path in moved.sources.keys() {
+            state.files.remove(path);
+        }
+        self.moved = Some(moved);
+        self.add_files(files, Operation::Rewrite);
+        self.did(Operation::Rewrite);
     }
 
     /// Replaces all data; what that removes is decided at commit.

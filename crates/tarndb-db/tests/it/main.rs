@@ -11,6 +11,8 @@
 mod adversity;
 mod bad_input;
 mod chaos;
+mod compaction;
+mod compaction_sweep;
 mod concurrency;
 mod conflicts;
 mod ddl;
