@@ -48,6 +48,9 @@ fn h_indices_of_one_name() {
             (&drops(1, "a"), &adds(2, "a"), "R by h"),
             (&replaces(1, 2, "a"), &drops(1, "a"), "R by h"),
             (&drops(1, "a"), &replaces(1, 2, "a"), "R by h"),
+            // One segment under two names (renamed between them) is still one segment.
+            (&replaces(1, 2, "a"), &drops(1, "b"), "R by h"),
+            (&drops(1, "b"), &replaces(1, 2, "a"), "R by h"),
             // One segment is replaced, another of the name is dropped.
             (&replaces(1, 2, "a"), &drops(3, "a"), "ok"),
             (&drops(3, "a"), &replaces(1, 2, "a"), "ok"),
