@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
-# Makes the Python environment of the interop tests, with pinned foreign clients.
+# Makes the Python environment of the interop tests or benchmarks, with pinned foreign clients.
 #
-# usage: scripts/setup_venv.sh
+# usage: scripts/setup_venv.sh [bench]
 # Prints the path of the environment's python on its last line; everything else goes to stderr.
 #
 # The environment lives outside the checkout (TARNDB_VENV, else ~/.cache/tarndb/venv) and is
-# made again only when tests/interop/requirements.txt changes (a stamp holds its hash).
+# made again only when tests/interop/requirements.txt changes (a stamp holds its hash). With
+# `bench` it is the one of the benchmarks: bench/requirements.txt, and `-bench` after its name.
 # Where no package index can be reached, a made environment still works.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 requirements="$root/tests/interop/requirements.txt"
 venv=${TARNDB_VENV:-$HOME/.cache/tarndb/venv}
+if [ "${1:-}" = bench ]; then
+    requirements="$root/bench/requirements.txt"
+    venv=$venv-bench
+fi
 stamp="$venv/requirements.sha256"
 wanted=$(sha256sum <"$requirements" | cut -d' ' -f1)
 
@@ -70,15 +75,20 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ] || ! "$venv/bin/python
     exec 9>&-
 fi
 
-# The extension file is copied from its wheel to the user's DuckDB folder; nothing is downloaded.
-"$venv/bin/python" - >&2 <<'PYTHON'
+# An extension's file is copied from its wheel to the user's DuckDB folder; nothing is downloaded.
+# shellcheck disable=SC2046
+"$venv/bin/python" - $(sed -n 's/^duckdb-extension-\([a-z]*\)==.*/\1/p' "$requirements") >&2 <<'PYTHON'
+import sys
+
 import duckdb
-try:
-    duckdb.connect().execute("load delta")
-except Exception:
-    from duckdb_extensions import import_extension
-    import_extension("delta")
-    duckdb.connect().execute("load delta")
+
+for name in sys.argv[1:]:
+    try:
+        duckdb.connect().execute(f"load {name}")
+    except Exception:
+        from duckdb_extensions import import_extension
+        import_extension(name)
+        duckdb.connect().execute(f"load {name}")
 PYTHON
 
 echo "$venv/bin/python"

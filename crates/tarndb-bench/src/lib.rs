@@ -1,0 +1,25 @@
+//! Measures transactions: how many, how long, at how many requests.
+//!
+//! Invariant: every figure comes with a check of the data (rows and sums fit what was
+//! acknowledged); a run that lost or doubled something is an error, not a figure.
+//! Does not: belong to the product, or measure SQL.
+//! Spec: docs/performance.md.
+//!
+//! - [`goodput`]: writers with handles of their own, on different rows of one file.
+//! - [`group`]: clients of one handle, inserting.
+//! - [`stream`]: a long stream of small inserts into a folder, then publishing and reading it.
+//! - [`lab`], [`clock`], [`delayed`]: the store and the time that they run in.
+
+pub mod arguments;
+pub mod clock;
+pub mod delayed;
+pub mod error;
+pub mod goodput;
+pub mod group;
+pub mod lab;
+pub mod report;
+pub mod scan;
+pub mod stream;
+
+pub use arguments::Arguments;
+pub use error::BenchError;

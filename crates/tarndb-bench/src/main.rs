@@ -1,0 +1,168 @@
+//! The binary `tarndb-bench`: one measurement per call, one line of JSON per figure.
+//!
+//! ```text
+//! tarndb-bench goodput [writers=1,4,16] [latency_ms=0,20,100] [seconds=5] [transactions=2000]
+//!                      [mode=real|virtual] [seed=1]
+//! tarndb-bench group   [clients=1,32] [latency_ms=20] [seconds=5] [transactions=1000000]
+//!                      [mode=real|virtual] [publish=manual|async|sync] [seed=1]
+//! tarndb-bench stream  folder=.. [tasks=8] [rows=10] [publish=async|manual|sync]
+//!                      [steps=append:30000,publish,query]     steps=- reads them from stdin
+//! ```
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tarndb_bench::goodput::Goodput;
+use tarndb_bench::group::Group;
+use tarndb_bench::lab::Mode;
+use tarndb_bench::stream::{Step, Stream, Streaming};
+use tarndb_bench::{Arguments, BenchError, goodput, group};
+use tarndb_db::PublishMode;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let mut text = error.to_string();
+            let mut source = std::error::Error::source(&error);
+            while let Some(cause) = source {
+                text = format!("{text}: {cause}");
+                source = cause.source();
+            }
+            report(&text);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "where a binary says why it ended")]
+fn report(text: &str) {
+    eprintln!("tarndb-bench: {text}");
+}
+
+fn run() -> Result<(), BenchError> {
+    let mut words = std::env::args().skip(1);
+    let name = words.next().unwrap_or_default();
+    let arguments = Arguments::parse(words)?;
+    match name.as_str() {
+        "goodput" => run_goodput(arguments),
+        "group" => run_group(arguments),
+        "stream" => run_stream(arguments),
+        _ => Err(BenchError::Argument {
+            key: name,
+            reason: "the measurements are goodput, group and stream".to_owned(),
+        }),
+    }
+}
+
+fn run_goodput(mut arguments: Arguments) -> Result<(), BenchError> {
+    let writers: Vec<u64> = arguments.take_list("writers", "1,4,16")?;
+    let latencies: Vec<u64> = arguments.take_list("latency_ms", "0,20,100")?;
+    let seconds: f64 = arguments.take("seconds", "5")?;
+    let transactions = arguments.take("transactions", "2000")?;
+    let mode: Mode = arguments.take("mode", "real")?;
+    let seed = arguments.take("seed", "1")?;
+    arguments.finish()?;
+    for latency_ms in latencies {
+        for &writers in &writers {
+            let time = duration("seconds", seconds)?;
+            let plan = Goodput {
+                writers,
+                time,
+                transactions,
+            };
+            let latency = Duration::from_millis(latency_ms);
+            mode.run(latency, seed, |lab| goodput::measure(lab, plan))?
+                .with("mode", mode.name())
+                .with("latency_ms", latency_ms)
+                .print()?;
+        }
+    }
+    Ok(())
+}
+
+fn run_group(mut arguments: Arguments) -> Result<(), BenchError> {
+    let clients: Vec<u64> = arguments.take_list("clients", "1,32")?;
+    let latencies: Vec<u64> = arguments.take_list("latency_ms", "20")?;
+    let seconds: f64 = arguments.take("seconds", "5")?;
+    let transactions = arguments.take("transactions", "1000000")?;
+    let mode: Mode = arguments.take("mode", "real")?;
+    let (publish, publish_name) = publish(&mut arguments, "manual")?;
+    let seed = arguments.take("seed", "1")?;
+    arguments.finish()?;
+    for latency_ms in latencies {
+        for &clients in &clients {
+            let time = duration("seconds", seconds)?;
+            let plan = Group {
+                clients,
+                time,
+                transactions,
+                publish,
+            };
+            let latency = Duration::from_millis(latency_ms);
+            mode.run(latency, seed, |lab| group::measure(lab, plan))?
+                .with("mode", mode.name())
+                .with("latency_ms", latency_ms)
+                .with("publish", publish_name.as_str())
+                .print()?;
+        }
+    }
+    Ok(())
+}
+
+fn run_stream(mut arguments: Arguments) -> Result<(), BenchError> {
+    let folder = arguments.take("folder", "")?;
+    let tasks = arguments.take("tasks", "8")?;
+    let rows = arguments.take("rows", "10")?;
+    let steps: String = arguments.take("steps", "append:30000,publish,query")?;
+    let (publish, publish_name) = publish(&mut arguments, "async")?;
+    arguments.finish()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().build()?;
+    let plan = Stream {
+        folder,
+        tasks,
+        rows,
+        publish,
+    };
+    let mut streaming = runtime.block_on(Streaming::start(plan))?;
+    let mut run = |text: &str| -> Result<(), BenchError> {
+        let step: Step = text.trim().parse().map_err(|()| BenchError::Argument {
+            key: "steps".to_owned(),
+            reason: format!("there is no step {text:?}"),
+        })?;
+        let report = runtime.block_on(streaming.step(step))?;
+        report.with("publish", publish_name.as_str()).print()
+    };
+    if steps == "-" {
+        for line in std::io::stdin().lines() {
+            run(&line?)?;
+        }
+    } else {
+        steps.split(',').try_for_each(&mut run)?;
+    }
+    runtime.block_on(streaming.close())
+}
+
+fn publish(arguments: &mut Arguments, default: &str) -> Result<(PublishMode, String), BenchError> {
+    let name: String = arguments.take("publish", default)?;
+    let mode = match name.as_str() {
+        "manual" => PublishMode::Manual,
+        "async" => PublishMode::Async,
+        "sync" => PublishMode::Sync,
+        _ => {
+            return Err(BenchError::Argument {
+                key: "publish".to_owned(),
+                reason: "write manual, async or sync".to_owned(),
+            });
+        }
+    };
+    Ok((mode, name))
+}
+
+fn duration(key: &str, seconds: f64) -> Result<Duration, BenchError> {
+    Duration::try_from_secs_f64(seconds).map_err(|error| BenchError::Argument {
+        key: key.to_owned(),
+        reason: error.to_string(),
+    })
+}

@@ -1,0 +1,75 @@
+//! Each measurement, a few transactions long: all acknowledged, and the sums right (the
+//! measurements check the tables themselves and fail when they are not).
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tarndb_bench::goodput::{self, Goodput};
+use tarndb_bench::group::{self, Group};
+use tarndb_bench::lab::Mode;
+use tarndb_bench::report::Report;
+use tarndb_bench::stream::{Step, Stream, Streaming};
+use tarndb_db::PublishMode;
+
+const FOREVER: Duration = Duration::from_secs(1_000_000);
+const LATENCY: Duration = Duration::from_millis(20);
+
+fn number(report: &Report, key: &str) -> f64 {
+    report.get(key).and_then(Value::as_f64).unwrap()
+}
+
+fn run_goodput(seed: u64) -> Report {
+    let plan = Goodput {
+        writers: 4,
+        time: FOREVER,
+        transactions: 5,
+    };
+    let measured = Mode::Virtual.run(LATENCY, seed, |lab| goodput::measure(lab, plan));
+    measured.unwrap()
+}
+
+#[test]
+fn four_writers_on_one_file_are_all_acknowledged_and_none_runs_again() {
+    let report = run_goodput(1);
+    assert_eq!(number(&report, "acknowledged"), 20.0);
+    assert_eq!(number(&report, "reexecutions_per_txn"), 0.0);
+    assert!(number(&report, "lost_puts_per_txn") > 0.0, "{report:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_figures() {
+    let (first, second) = (run_goodput(7), run_goodput(7));
+    assert_eq!(format!("{first:?}"), format!("{second:?}"));
+}
+
+#[test]
+fn clients_of_one_handle_are_all_acknowledged() {
+    let plan = Group {
+        clients: 4,
+        time: FOREVER,
+        transactions: 5,
+        publish: PublishMode::Manual,
+    };
+    let measured = Mode::Virtual.run(LATENCY, 1, |lab| group::measure(lab, plan));
+    assert_eq!(number(&measured.unwrap(), "acknowledged"), 20.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_is_published_and_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Stream {
+        folder: folder.path().join("db").to_str().unwrap().to_owned(),
+        tasks: 2,
+        rows: 3,
+        publish: PublishMode::Manual,
+    };
+    let mut streaming = Streaming::start(plan).await.unwrap();
+    let appended = streaming.step(Step::Append(6)).await.unwrap();
+    assert_eq!(number(&appended, "transactions"), 6.0);
+    let published = streaming.step(Step::Publish).await.unwrap();
+    // Version 0 of the table, which creates it, and one for each transaction.
+    assert_eq!(number(&published, "versions_written"), 7.0);
+    streaming.step(Step::Query).await.unwrap();
+    streaming.step(Step::ColdQuery).await.unwrap();
+    streaming.close().await.unwrap();
+}
