@@ -80,7 +80,12 @@ impl fmt::Debug for DelayedStore {
 
 impl fmt::Display for DelayedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DelayedStore({}, {:?})", self.inner, self.distance.half * 2)
+        write!(
+            f,
+            "DelayedStore({}, {:?})",
+            self.inner,
+            self.distance.half * 2
+        )
     }
 }
 

@@ -84,7 +84,10 @@ pub async fn measure(lab: Arc<Lab>, plan: Goodput) -> Result<Report, BenchError>
         .with("seconds", rounded(took.as_secs_f64()))
         .with("acknowledged", all.acknowledged)
         .with("per_second", per_second(all.acknowledged, took))
-        .with("reexecutions_per_txn", ratio(all.reexecutions, all.acknowledged))
+        .with(
+            "reexecutions_per_txn",
+            ratio(all.reexecutions, all.acknowledged),
+        )
         .with("lost_puts_per_txn", ratio(all.lost_puts, all.acknowledged))
         .with("requests_per_txn", ratio(all.requests, all.acknowledged))
         .with_latencies(all.durations))

@@ -75,7 +75,10 @@ pub async fn measure(lab: Arc<Lab>, plan: Group) -> Result<Report, BenchError> {
         .with("per_second", per_second(all.acknowledged, took))
         .with("records", records)
         .with("txns_per_record", ratio(all.acknowledged, records))
-        .with("requests_per_txn", ratio(spent.requests(), all.acknowledged))
+        .with(
+            "requests_per_txn",
+            ratio(spent.requests(), all.acknowledged),
+        )
         .with_latencies(all.durations))
 }
 

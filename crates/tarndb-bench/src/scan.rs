@@ -48,9 +48,7 @@ pub(crate) fn pair_schema() -> Schema {
 }
 
 /// Rows of [`pair_schema`].
-pub(crate) fn pairs(
-    rows: impl IntoIterator<Item = (i64, i64)>,
-) -> Result<RecordBatch, BenchError> {
+pub(crate) fn pairs(rows: impl IntoIterator<Item = (i64, i64)>) -> Result<RecordBatch, BenchError> {
     let (ids, numbers): (Vec<i64>, Vec<i64>) = rows.into_iter().unzip();
     let columns: [Arc<dyn arrow_array::Array>; 2] = [
         Arc::new(Int64Array::from(ids)),
@@ -64,15 +62,19 @@ pub(crate) fn pairs(
 
 /// Rows and the sums of both columns of a table of pairs.
 pub(crate) async fn pair_sums(db: &Database, id: TableId) -> Result<(u64, i64, i64), BenchError> {
-    let parts = scan(&db.snapshot().await?, id, |sums: &mut (u64, i64, i64), batch| {
-        let sum = |column: usize| {
-            let values = batch.column(column).as_primitive::<Int64Type>();
-            values.iter().flatten().sum::<i64>()
-        };
-        sums.0 += batch.num_rows() as u64;
-        sums.1 += sum(0);
-        sums.2 += sum(1);
-    })
+    let parts = scan(
+        &db.snapshot().await?,
+        id,
+        |sums: &mut (u64, i64, i64), batch| {
+            let sum = |column: usize| {
+                let values = batch.column(column).as_primitive::<Int64Type>();
+                values.iter().flatten().sum::<i64>()
+            };
+            sums.0 += batch.num_rows() as u64;
+            sums.1 += sum(0);
+            sums.2 += sum(1);
+        },
+    )
     .await?;
     let add = |a: (u64, i64, i64), b: (u64, i64, i64)| (a.0 + b.0, a.1 + b.1, a.2 + b.2);
     Ok(parts.into_iter().fold((0, 0, 0), add))
@@ -120,7 +122,14 @@ async fn fold_files<A: Default>(
             let deleted = snapshot.deleted_rows(id, &file.deletion).await?;
             let store = snapshot.database().store();
             let columns = &state.partition_columns;
-            let rows = read_file(store, &location, &file, &state.schema, columns, Some(&deleted));
+            let rows = read_file(
+                store,
+                &location,
+                &file,
+                &state.schema,
+                columns,
+                Some(&deleted),
+            );
             Ok::<_, BenchError>(rows.await?)
         }
     };

@@ -163,7 +163,10 @@ impl Streaming {
         }
         let took = self.context.monotonic().saturating_sub(started);
         self.transactions = end;
-        let (count, rows) = (count.unsigned_abs(), (count * self.plan.rows).unsigned_abs());
+        let (count, rows) = (
+            count.unsigned_abs(),
+            (count * self.plan.rows).unsigned_abs(),
+        );
         let records = self.db.cached_snapshot().version().0 - first.0;
         let spent: Counts = self.db.store().meter().counts() - before;
         Ok(report
@@ -222,6 +225,9 @@ fn with_requests(report: Report, spent: Counts) -> Report {
         .with("requests", spent.requests())
         .with("put_if_absent", spent.put_if_absent)
         .with("put", spent.put)
-        .with("reads", spent.get + spent.get_range + spent.head + spent.list)
+        .with(
+            "reads",
+            spent.get + spent.get_range + spent.head + spent.list,
+        )
         .with("bytes_written", spent.bytes_written)
 }
