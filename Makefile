@@ -5,12 +5,13 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/tarndb/target
 
 TARNDB := $(CARGO_TARGET_DIR)/debug/tarndb
 
-.PHONY: help build demo clean-demo test soak lint
+.PHONY: help build demo clean-demo test soak bench lint
 
 help:
 	@echo "make demo        build, then show the database at work on real data"
 	@echo "make test        every test: unit, integration, other engines, kills (short forms)"
 	@echo "make soak        the long forms of the kill and concurrency tests, with figures"
+	@echo "make bench       figures of docs/performance.md, in a release build (SECTIONS=.., else all)"
 	@echo "make lint        formatting and lints, as in CI"
 	@echo "make build       build everything (development profile) into $(CARGO_TARGET_DIR)"
 	@echo "make clean-demo  remove the demo's kept database (make demo KEEP=FOLDER)"
@@ -32,6 +33,9 @@ test:
 
 soak:
 	scripts/soak.sh
+
+bench:
+	scripts/bench.sh $(SECTIONS)
 
 lint:
 	cargo fmt --all --check

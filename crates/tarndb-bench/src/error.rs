@@ -29,13 +29,13 @@ pub enum BenchError {
     },
     /// The database.
     #[error(transparent)]
-    Db(#[from] DbError),
+    Db(Box<DbError>),
     /// The store.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(Box<StoreError>),
     /// A data file.
     #[error(transparent)]
-    Table(#[from] TableError),
+    Table(Box<TableError>),
     /// A batch that could not be built.
     #[error(transparent)]
     Arrow(#[from] arrow_schema::ArrowError),
@@ -45,6 +45,24 @@ pub enum BenchError {
     /// A task that died.
     #[error(transparent)]
     Task(#[from] tokio::task::JoinError),
+}
+
+impl From<DbError> for BenchError {
+    fn from(error: DbError) -> Self {
+        Self::Db(Box::new(error))
+    }
+}
+
+impl From<TableError> for BenchError {
+    fn from(error: TableError) -> Self {
+        Self::Table(Box::new(error))
+    }
+}
+
+impl From<StoreError> for BenchError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(Box::new(error))
+    }
 }
 
 /// Fails unless the two are equal.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use tarndb_db::{Database, PublishMode, TxnOptions};
+use tarndb_db::{CompactOptions, Database, PublishMode, TxnOptions};
 use tarndb_storage::{Context, Counts, StoreOptions};
 use tarndb_types::TableId;
 
@@ -47,6 +47,8 @@ pub enum Step {
     Append(i64),
     /// Publish all that is committed.
     Publish,
+    /// Few large files in place of the many small ones.
+    Compact,
     /// Sums over all rows.
     Query,
     /// Sums over all rows by a handle that opens the database for it.
@@ -60,6 +62,7 @@ impl FromStr for Step {
         match text.split_once(':') {
             Some(("append", count)) => count.parse().map(Self::Append).map_err(|_| ()),
             None if text == "publish" => Ok(Self::Publish),
+            None if text == "compact" => Ok(Self::Compact),
             None if text == "query" => Ok(Self::Query),
             None if text == "cold-query" => Ok(Self::ColdQuery),
             _ => Err(()),
@@ -72,6 +75,7 @@ impl fmt::Display for Step {
         f.write_str(match self {
             Self::Append(_) => "append",
             Self::Publish => "publish",
+            Self::Compact => "compact",
             Self::Query => "query",
             Self::ColdQuery => "cold-query",
         })
@@ -118,6 +122,7 @@ impl Streaming {
         let report = match step {
             Step::Append(count) => self.append(count, report).await?,
             Step::Publish => self.publish(report).await?,
+            Step::Compact => self.compact(report).await?,
             Step::Query => self.query(&self.db, report).await?,
             Step::ColdQuery => self.cold_query(report).await?,
         };
@@ -181,6 +186,16 @@ impl Streaming {
     async fn publish(&self, report: Report) -> Result<Report, BenchError> {
         let published = self.db.publish().await?;
         Ok(report.with("versions_written", published.versions_written()))
+    }
+
+    async fn compact(&self, report: Report) -> Result<Report, BenchError> {
+        let options = CompactOptions::default();
+        let compacted = self.db.compact(self.table, &options).await?;
+        Ok(report
+            .with("files_before", compacted.files_before)
+            .with("files_after", compacted.files_after)
+            .with("rows_moved", compacted.rows_moved)
+            .with("commits", compacted.versions.len()))
     }
 
     async fn cold_query(&self, report: Report) -> Result<Report, BenchError> {

@@ -69,7 +69,11 @@ async fn a_stream_is_published_and_read_back() {
     let published = streaming.step(Step::Publish).await.unwrap();
     // Version 0 of the table, which creates it, and one for each transaction.
     assert_eq!(number(&published, "versions_written"), 7.0);
-    streaming.step(Step::Query).await.unwrap();
+    let many = streaming.step(Step::Query).await.unwrap();
+    assert_eq!(number(&many, "files"), 6.0);
+    streaming.step(Step::Compact).await.unwrap();
+    let one = streaming.step(Step::Query).await.unwrap();
+    assert_eq!(number(&one, "files"), 1.0);
     streaming.step(Step::ColdQuery).await.unwrap();
     streaming.close().await.unwrap();
 }
