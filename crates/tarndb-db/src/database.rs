@@ -16,9 +16,12 @@ use tarndb_types::{DatabaseId, DbVersion, TxnId};
 
 use crate::catalog::{Catalog, DEFAULT_SCHEMA, LOG_FORMAT};
 use crate::clock::ClockCheck;
+use crate::commit::CommitQueue;
 use crate::error::DbError;
 use crate::head::Head;
+use crate::metrics::MetricsCells;
 use crate::options::{DbOptions, TxnOptions};
+use crate::priority::Priorities;
 use crate::publish::Publisher;
 use crate::record::{self, Action, Record, RecordTxn, WRITER};
 use crate::snapshot::Snapshot;
@@ -41,9 +44,11 @@ pub(crate) struct Inner {
     pub(crate) codecs: BTreeMap<String, Arc<dyn TableCodec>>,
     pub(crate) head: Head,
     pub(crate) caches: Caches,
-    /// Commits of one handle go one after the other: among themselves they would only lose
-    /// puts to each other.
-    pub(crate) committing: tokio::sync::Mutex<()>,
+    /// Commits of one handle share records: among themselves they would only lose puts to each
+    /// other.
+    pub(crate) queue: CommitQueue,
+    pub(crate) priorities: Priorities,
+    pub(crate) metrics: MetricsCells,
     pub(crate) publisher: Publisher,
     pub(crate) clock: ClockCheck,
     closed: AtomicBool,
@@ -123,7 +128,9 @@ impl Database {
             codecs: codecs(),
             head: Head::new(catalog, context),
             caches,
-            committing: tokio::sync::Mutex::new(()),
+            queue: CommitQueue::default(),
+            priorities: Priorities::default(),
+            metrics: MetricsCells::default(),
             publisher: Publisher::default(),
             clock: ClockCheck::default(),
             closed: AtomicBool::new(false),
@@ -213,7 +220,8 @@ impl Database {
     pub async fn close(&self) -> Result<(), DbError> {
         self.inner.closed.store(true, Ordering::SeqCst);
         // A commit under way is published too; one that still waits for its turn is refused.
-        drop(self.inner.committing.lock().await);
+        self.inner.queue.refuse_waiting();
+        self.inner.queue.settled().await;
         publish::flush(&self.inner).await
     }
 }

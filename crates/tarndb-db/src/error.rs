@@ -4,6 +4,8 @@
 //! cause is kept as `source` and never formatted into the text. Retrying is decided by
 //! [`DbError::kind`] alone.
 
+use std::sync::Arc;
+
 use tarndb_log::LogError;
 use tarndb_storage::{StoreError, StoreErrorKind};
 use tarndb_table::{ErrorClass, TableError};
@@ -291,6 +293,9 @@ pub enum DbError {
     /// The handle was closed.
     #[error("the database handle was closed; open the database again")]
     Closed,
+    /// An error that met several transactions at once: they were to share a record.
+    #[error(transparent)]
+    Shared(Arc<DbError>),
     /// A bug.
     #[error("this is a bug, please report it: {what}")]
     Internal {
@@ -337,6 +342,7 @@ impl DbError {
             Self::Store(source) => store_kind(source),
             Self::Source(_) => ErrorKind::Invalid,
             Self::Closed => ErrorKind::Closed,
+            Self::Shared(error) => error.kind(),
             Self::RowsNotLive { .. } | Self::Internal { .. } => ErrorKind::Internal,
         }
     }
@@ -344,6 +350,22 @@ impl DbError {
     /// Whether running the transaction again on a new snapshot is right.
     pub fn is_retryable(&self) -> bool {
         self.kind() == ErrorKind::ConflictRetryable
+    }
+
+    /// The table in which the transaction met another.
+    pub fn conflict_table(&self) -> Option<TableId> {
+        match self {
+            Self::Conflict { conflict, .. } => conflict.table,
+            _ => None,
+        }
+    }
+
+    /// What an error of a record says to each of several transactions that were in it.
+    pub(crate) fn share(self: &Arc<Self>, txn: TxnRef) -> Self {
+        match self.as_ref() {
+            Self::Pending { .. } => Self::Pending { txn },
+            _ => Self::Shared(Arc::clone(self)),
+        }
     }
 
     pub(crate) fn log(source: LogError) -> Self {

@@ -37,6 +37,9 @@ pub struct DbOptions {
     pub head_expiry: Duration,
     /// Entries whose record would exceed this many bytes are staged; at most 1 MiB.
     pub record_bytes_max: usize,
+    /// Transactions that share a record at most, when several commit through this handle at the
+    /// same time; 1 gives each a record of its own.
+    pub group_txns_max: usize,
     /// Table states kept in memory by this handle.
     pub cached_states_max: usize,
     /// Whether an opened handle may write by itself (publish what it finds unpublished).
@@ -52,6 +55,7 @@ impl Default for DbOptions {
             commit_deadline: Duration::from_secs(60),
             head_expiry: Duration::from_secs(15 * 60),
             record_bytes_max: crate::record::RECORD_BYTES_MAX,
+            group_txns_max: 64,
             cached_states_max: 64,
             background: true,
         }

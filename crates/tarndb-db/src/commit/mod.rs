@@ -7,7 +7,9 @@
 
 mod effects;
 mod encode;
+mod group;
 mod outcome;
+mod queue;
 mod resolve;
 mod stage;
 mod tip;
@@ -23,12 +25,10 @@ use crate::publish;
 use crate::transaction::{Committed, Transaction};
 
 pub(crate) use outcome::find;
+pub(crate) use queue::CommitQueue;
 
-use encode::Encoder;
-use outcome::{find_first, put};
+use outcome::find_first;
 use resolve::Resolver;
-use tip::Tip;
-use vectors::StoredVectors;
 
 /// The pause of a writer that lost its first put, so that another gets its turn.
 const BACKOFF_FIRST: Duration = Duration::from_millis(16);
@@ -60,12 +60,27 @@ pub(crate) async fn commit(txn: Transaction) -> Result<Committed, DbError> {
             },
         ));
     }
-    let committed = {
-        let _turn = inner.committing.lock().await;
-        inner.check_open()?;
-        in_turn(&inner, &txn).await?
-    };
+    let tables = txn.changes.changed_tables().map(|(id, _)| id).collect();
+    let priorities = &inner.priorities;
+    priorities
+        .give_way(inner.context(), &tables, txn.priority)
+        .await;
+    let txn = Arc::new(txn);
+    let resolver = prepare(&inner, &txn).await?;
+    let committed = queue::commit(&inner, txn, resolver).await?;
     publish::after_commit(&inner, committed).await
+}
+
+/// Judges the transaction up to the head before it takes its place in the queue, so that what
+/// must be read for that is read by many at the same time.
+async fn prepare(inner: &Inner, txn: &Arc<Transaction>) -> Result<Resolver, DbError> {
+    if inner.head.age() > inner.options.head_expiry {
+        inner.refresh().await?;
+    }
+    let mut resolver = Resolver::new(txn)?;
+    // Should it be found there, the leader finds it too.
+    resolver.catch_up(&inner.head.catalog()).await?;
+    Ok(resolver)
 }
 
 /// What the first commit of the same id came to: a retry does not commit twice.
@@ -80,63 +95,6 @@ fn earlier(txn: &Transaction, first: EarlierCommit) -> Committed {
         txn: txn.reference(),
         notices: vec![notice],
         attempts: 0,
-    }
-}
-
-async fn in_turn(inner: &Arc<Inner>, txn: &Transaction) -> Result<Committed, DbError> {
-    if inner.head.age() > inner.options.head_expiry {
-        inner.refresh().await?;
-    }
-    let mut resolver = Resolver::new(inner, txn)?;
-    let mut vectors = StoredVectors::default();
-    let mut attempts = 0;
-    loop {
-        let head = inner.head.catalog();
-        if let Some(version) = resolver.catch_up(&head).await? {
-            return Ok(earlier(
-                txn,
-                EarlierCommit {
-                    txn: txn.id,
-                    version,
-                },
-            ));
-        }
-        check_writable(&head)?;
-        check_not_diverged(inner, txn, &head)?;
-        let mut tip = Tip::new(Arc::clone(&head));
-        let mut one = Encoder::new(inner, txn, resolver.effects(), &tip)
-            .encode(&mut vectors)
-            .await?;
-        one.stage_large(inner).await?;
-        tip.push(one)?;
-        let encoded = tip.seal(inner)?;
-        inner
-            .clock
-            .before_commit(&inner.store, head.timestamp(), encoded.timestamp)
-            .await?;
-        attempts += 1;
-        let deadline = inner.options.commit_deadline;
-        if put(inner, &[txn.reference()], &encoded, deadline).await? {
-            let mut notices = txn.notices();
-            for one in tip.into_txns() {
-                let entries = one.states.iter().map(|(id, state)| (*id, state.version));
-                publish::note_commit(inner, encoded.version, entries);
-                for (table, state) in one.states {
-                    inner.caches.put_state(table, state);
-                }
-                notices.extend(one.notices);
-            }
-            let version = Some(encoded.version);
-            return Ok(Committed {
-                version,
-                txn: txn.reference(),
-                notices,
-                attempts,
-            });
-        }
-        // The head is read after the wait: an attempt on an older one is lost before it begins.
-        back_off(inner, attempts).await;
-        inner.refresh().await?;
     }
 }
 

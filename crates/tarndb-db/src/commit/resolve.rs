@@ -4,6 +4,8 @@
 //! catalog beside it is the one right at `judged`. The verdicts themselves are `tarndb-txn`'s.
 //! Spec: docs/conflicts.md, "Verdicts".
 
+use std::sync::Arc;
+
 use tarndb_txn::{Committed, Conflict, Effects, Evidence, Verdict, judge, rebase};
 use tarndb_types::{DbVersion, TxnId};
 
@@ -14,31 +16,26 @@ use crate::error::DbError;
 use crate::transaction::Transaction;
 
 /// How far a transaction is judged.
-pub(crate) struct Resolver<'a> {
-    inner: &'a Inner,
+#[derive(Debug)]
+pub(crate) struct Resolver {
+    inner: Arc<Inner>,
+    txn: Arc<Transaction>,
     id: TxnId,
     base: DbVersion,
     ours: Effects,
     catalog: Catalog,
-    /// What the transaction shows: it names the tables that it creates.
-    own: Catalog,
 }
 
-impl<'a> Resolver<'a> {
-    pub(crate) fn new(inner: &'a Inner, txn: &Transaction) -> Result<Self, DbError> {
+impl Resolver {
+    pub(crate) fn new(txn: &Arc<Transaction>) -> Result<Self, DbError> {
         Ok(Self {
-            inner,
+            inner: Arc::clone(txn.inner()),
+            txn: Arc::clone(txn),
             id: txn.id,
             base: txn.snapshot.version(),
             ours: own_effects(txn)?,
             catalog: txn.snapshot.catalog().clone(),
-            own: txn.changes.catalog.clone(),
         })
-    }
-
-    /// What the transaction does, as rebased onto the version up to which it is judged.
-    pub(crate) fn effects(&self) -> &Effects {
-        &self.ours
     }
 
     /// Judges all records up to the head. `Some` when one of them holds the transaction itself:
@@ -67,7 +64,7 @@ impl<'a> Resolver<'a> {
             for txn in &record.txns {
                 let mut before = self.catalog.clone();
                 let effects =
-                    stored_effects(self.inner, &mut before, version, txn, &self.ours).await?;
+                    stored_effects(&self.inner, &mut before, version, txn, &self.ours).await?;
                 self.catalog = before;
                 let theirs = Committed {
                     version,
@@ -83,18 +80,38 @@ impl<'a> Resolver<'a> {
         Ok(None)
     }
 
+    /// The effects after `earlier` transactions that stand before it in the same record; `None`
+    /// when one of them is in its way. That is no verdict yet: whether they are committed is
+    /// known only when the record is.
+    pub(crate) fn after(&self, earlier: &[Committed]) -> Option<Effects> {
+        let mut ours = self.ours.clone();
+        for theirs in earlier {
+            match judge(&ours, theirs) {
+                Verdict::Compatible | Verdict::Rebase => ours = rebase(ours, theirs),
+                Verdict::Retryable(_) | Verdict::Incompatible(_) => return None,
+            }
+        }
+        Some(ours)
+    }
+
     fn allow(&self, verdict: Verdict) -> Result<(), DbError> {
         match verdict {
-            Verdict::Compatible | Verdict::Rebase => Ok(()),
+            Verdict::Compatible => Ok(()),
+            Verdict::Rebase => {
+                self.inner.metrics.note_rebase();
+                Ok(())
+            }
             Verdict::Retryable(conflict) => Err(self.conflict(true, conflict)),
             Verdict::Incompatible(conflict) => Err(self.conflict(false, conflict)),
         }
     }
 
     fn conflict(&self, retryable: bool, conflict: Conflict) -> DbError {
+        self.inner.metrics.note_conflict(&conflict.reason);
         let table = conflict.table.and_then(|id| {
             let known = self.catalog.table_or_dropped(id);
-            known.or_else(|| self.own.table_or_dropped(id))
+            // What the transaction shows names the tables that it creates.
+            known.or_else(|| self.txn.changes.catalog.table_or_dropped(id))
         });
         let table = table.map(|table| table.display_name());
         DbError::Conflict {

@@ -57,7 +57,6 @@ impl Tip {
         }
     }
 
-    #[expect(dead_code, reason = "used by group commit")]
     pub(crate) fn head(&self) -> &Arc<Catalog> {
         &self.head
     }
@@ -77,7 +76,6 @@ impl Tip {
     }
 
     /// The bytes of the record with the transactions so far, nearly.
-    #[expect(dead_code, reason = "used by group commit")]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

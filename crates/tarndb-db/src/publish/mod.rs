@@ -220,7 +220,8 @@ pub(crate) async fn after_commit(
         return Ok(committed);
     }
     match inner.options.publish {
-        PublishMode::Async => worker::wake(inner),
+        // The leader of the commit woke the worker.
+        PublishMode::Async | PublishMode::Manual => {}
         PublishMode::Sync => {
             if let Err(error) = work(inner).await {
                 tracing::warn!(
@@ -232,9 +233,15 @@ pub(crate) async fn after_commit(
                     .push(format!("committed, but not published yet: {error}"));
             }
         }
-        PublishMode::Manual => {}
     }
     Ok(committed)
+}
+
+/// Sees to publishing in the background after a commit.
+pub(crate) fn wake(inner: &Arc<Inner>) {
+    if inner.options.publish == PublishMode::Async {
+        worker::wake(inner);
+    }
 }
 
 /// Notes what a commit made, for publishing; before anything else can happen to its caller.

@@ -38,6 +38,8 @@ pub struct Transaction {
     /// The caller chose the id, and may have committed under it before.
     pub(crate) chosen_id: bool,
     pub(crate) isolation: Isolation,
+    /// The place that it has before the others of its handle.
+    pub(crate) priority: Option<u64>,
     pub(crate) user_metadata: BTreeMap<String, Value>,
     pub(crate) changes: Changes,
 }
@@ -91,6 +93,7 @@ impl Transaction {
             id,
             chosen_id,
             isolation,
+            priority: None,
             user_metadata,
             changes,
         }
@@ -200,14 +203,15 @@ impl Transaction {
         self.changes.names_read.extend(names_read);
     }
 
-    /// Commits.
+    /// Commits, in one record with whatever else commits through the handle at that moment.
     ///
     /// # Errors
     /// [`DbError::Conflict`] when another transaction was first; [`DbError::Pending`] when the
     /// store stopped answering and the outcome is open; otherwise nothing was committed.
     ///
     /// # Cancel safety
-    /// A dropped call may or may not have committed; ask by [`Self::reference`].
+    /// A dropped call that was still waiting for its record is withdrawn; later it may or may
+    /// not commit: ask by [`Self::reference`]. Others in its record are not affected.
     ///
     /// # Cost
     /// Nothing when nothing changed. Else 1 PUT on a warm handle that nobody is in the way of;

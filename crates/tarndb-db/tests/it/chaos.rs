@@ -1,26 +1,29 @@
 //! Random transactions of several handles, interleaved, against a model of plain row sets.
 //!
-//! A committed transaction must do to the committed state exactly what it did to its snapshot;
-//! no row is deleted twice; every old version stays readable; nothing but a conflict may end a
+//! Some commit one by one, some all at once, so that they share records. A committed
+//! transaction must do to the committed state exactly what it did to its snapshot; no row is deleted twice; every old version stays readable; nothing but a conflict may end a
 //! commit. `TARNDB_CHAOS_SEEDS` runs more seeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, new_null_array};
-use tarndb_db::{Database, DbError, DbOptions, ErrorKind, PublishMode, Transaction, TxnStatus};
+use futures::future::join_all;
+use tarndb_db::{
+    Committed, Database, DbError, DbOptions, ErrorKind, PublishMode, Transaction, TxnStatus,
+};
 use tarndb_storage::Context;
 use tarndb_storage::fault::{FaultPlan, FaultStore};
 use tarndb_table::codec::MetadataChange;
 use tarndb_table::{DataType, Field, TableWriter};
 use tarndb_txn::{Isolation, Operation};
-use tarndb_types::{DbVersion, TableId};
+use tarndb_types::{DbVersion, TableId, TxnRef};
 
 use crate::support::*;
 
 const HANDLES: usize = 3;
-const SLOTS: usize = 4;
-const STEPS: usize = 120;
+const SLOTS: usize = 6;
+const STEPS: usize = 150;
 
 type Rows = BTreeSet<Row>;
 type State = BTreeMap<TableId, Rows>;
@@ -80,6 +83,8 @@ struct Chaos {
     next_row: i64,
     committed: usize,
     conflicts: usize,
+    /// Transactions that share a record with one before.
+    grouped: usize,
 }
 
 fn options(kind: usize) -> DbOptions {
@@ -130,6 +135,7 @@ impl Chaos {
             next_row: 0,
             committed: 0,
             conflicts: 0,
+            grouped: 0,
         };
         for kind in 0..HANDLES {
             let handle = chaos.open(kind).await;
@@ -176,9 +182,13 @@ impl Chaos {
 
     async fn step(&mut self) {
         let slot = self.dice.index(SLOTS);
+        if self.dice.percent(8) {
+            let all: Vec<Open> = self.slots.iter_mut().filter_map(Option::take).collect();
+            self.finish(all).await;
+        }
         match self.slots[slot].take() {
             None => self.begin(slot).await,
-            Some(open) if self.dice.percent(25) => self.finish(open).await,
+            Some(open) if self.dice.percent(25) => self.finish(vec![open]).await,
             Some(mut open) => {
                 self.act(&mut open).await;
                 self.slots[slot] = Some(open);
@@ -211,7 +221,11 @@ impl Chaos {
     }
 
     async fn begin(&mut self, slot: usize) {
-        let at = self.dice.index(HANDLES);
+        // Those of the first handle share records.
+        let at = match self.dice.percent(40) {
+            true => 0,
+            false => self.dice.index(HANDLES),
+        };
         let txn_options = tarndb_db::TxnOptions {
             cached_snapshot: self.dice.percent(30),
             isolation: if self.dice.percent(40) {
@@ -425,20 +439,68 @@ impl Chaos {
         Ok(())
     }
 
-    async fn finish(&mut self, open: Open) {
-        let Open { txn, intent } = open;
-        let reference = txn.reference();
-        let serializable = txn.isolation() == Isolation::Serializable;
+    /// Commits all at the same time and does to the model what was committed, in its order.
+    async fn finish(&mut self, open: Vec<Open>) {
+        let (txns, intents): (Vec<_>, Vec<_>) =
+            open.into_iter().map(|open| (open.txn, open.intent)).unzip();
+        let told: Vec<_> = txns
+            .iter()
+            .map(|txn| (txn.reference(), txn.isolation() == Isolation::Serializable))
+            .collect();
         self.lie(true);
-        let result = txn.commit().await;
+        let results = join_all(txns.into_iter().map(Transaction::commit)).await;
         self.lie(false);
-        let version = match result {
+        let mut committed = BTreeMap::new();
+        for (result, (told, intent)) in results.into_iter().zip(told.into_iter().zip(intents)) {
+            if let Some(version) = self.outcome(result, told.0).await {
+                committed.insert(told.0.id, (version, told, intent));
+            }
+        }
+        let Some(newest) = committed.values().map(|(version, ..)| *version).max() else {
+            return;
+        };
+        let honest = self.world.open().await;
+        let log = honest.log(committed.len() + 20).await.unwrap();
+        let mut last = *self.history.last_key_value().unwrap().0;
+        let mut groups = BTreeSet::new();
+        for entry in log.iter().rev() {
+            let Some((version, told, intent)) = committed.remove(&entry.txn) else {
+                continue;
+            };
+            assert_eq!(version, entry.version, "seed {}", self.seed);
+            assert!(
+                version == last || version == last.next(),
+                "seed {}: {version} after {last}",
+                self.seed
+            );
+            last = version;
+            if !groups.insert(version) {
+                self.grouped += 1;
+            }
+            let state = self.applied(&told.0, told.1, &intent);
+            self.history.insert(version, state);
+            self.committed += 1;
+        }
+        assert!(committed.is_empty(), "seed {}", self.seed);
+        let at = self.dice.index(HANDLES);
+        let snapshot = self.handles[at].snapshot().await.unwrap();
+        assert_eq!(snapshot.version(), newest, "seed {}", self.seed);
+        self.check_snapshot(&snapshot, newest).await;
+    }
+
+    /// The version that a commit made, if it did; asked for when the answer leaves it open.
+    async fn outcome(
+        &mut self,
+        result: Result<Committed, DbError>,
+        reference: TxnRef,
+    ) -> Option<DbVersion> {
+        match result {
             Ok(committed) => committed.version,
             Err(DbError::Conflict { .. }) => {
                 self.conflicts += 1;
-                return;
+                None
             }
-            Err(DbError::Closed) => return,
+            Err(DbError::Closed) => None,
             Err(error) => {
                 self.may_fail::<()>(Err(error));
                 let honest = self.world.open().await;
@@ -447,11 +509,11 @@ impl Chaos {
                     _ => None,
                 }
             }
-        };
-        let Some(version) = version else {
-            return;
-        };
-        self.committed += 1;
+        }
+    }
+
+    /// The newest state with a transaction done to it.
+    fn applied(&self, reference: &TxnRef, serializable: bool, intent: &Intent) -> State {
         let mut state = self.head().clone();
         if serializable {
             let seen = &self.history[&reference.base];
@@ -483,13 +545,7 @@ impl Chaos {
             }
             rows.extend(&delta.added);
         }
-        let expected = self.history.last_key_value().unwrap().0.next();
-        assert_eq!(version, expected, "seed {}", self.seed);
-        self.history.insert(version, state);
-        let at = self.dice.index(HANDLES);
-        let snapshot = self.handles[at].snapshot().await.unwrap();
-        assert_eq!(snapshot.version(), version, "seed {}", self.seed);
-        self.check_snapshot(&snapshot, version).await;
+        state
     }
 
     async fn check_snapshot(&self, snapshot: &tarndb_db::Snapshot, version: DbVersion) {
@@ -510,7 +566,7 @@ async fn run(seeds_default: u64, plan: impl Fn(u64) -> Option<FaultPlan>) {
         .ok()
         .and_then(|text| text.parse().ok())
         .unwrap_or(seeds_default);
-    let (mut committed, mut conflicts) = (0, 0);
+    let (mut committed, mut conflicts, mut grouped) = (0, 0, 0);
     for seed in 0..seeds {
         let mut chaos = Chaos::new(seed, plan(seed)).await;
         for _ in 0..STEPS {
@@ -525,8 +581,10 @@ async fn run(seeds_default: u64, plan: impl Fn(u64) -> Option<FaultPlan>) {
         assert_clean(&fresh).await;
         committed += chaos.committed;
         conflicts += chaos.conflicts;
+        grouped += chaos.grouped;
     }
     assert!(committed > conflicts / 4, "{committed} {conflicts}");
+    assert!(grouped > 0, "{committed} {conflicts}");
 }
 
 #[tokio::test]
