@@ -2,14 +2,14 @@
 # The long forms of the kill, concurrency, memory and speed tests; prints the figures.
 #
 # usage: scripts/soak.sh [SECTION ..]     all sections unless some are named:
-#        kills processes memory random bad_input commits
+#        kills processes memory random bad_input commits algebra
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$HOME/.cache/tarndb/target}
 unset TARNDB_DB RUST_LOG
-wanted=${*:-kills processes memory random bad_input commits}
+wanted=${*:-kills processes memory random bad_input commits algebra}
 failed=0
 
 run() {
@@ -32,6 +32,8 @@ run processes "$python" scripts/eight_processes.py processes=8 updates=200
 run memory "$python" scripts/memory_import.py limit_mb=64
 run random env TARNDB_INTEROP_STATEMENTS=300 "$python" tests/interop/run.py random_statements
 run bad_input "$python" scripts/bad_input.py
+run algebra env TARNDB_SOAK_CASES=20000 CARGO_TARGET_DIR="$CARGO_TARGET_DIR/txn" \
+    cargo test -p tarndb-txn --test it laws
 
 [ $failed = 0 ] && echo "soak: everything passed"
 exit $failed

@@ -135,15 +135,11 @@ fn row_map(json: RowMapJson) -> Result<RowMap, String> {
             .into_iter()
             .map(|(source, first, len)| Run { source, first, len })
             .collect();
-        if let Some(wrong) = runs
-            .iter()
-            .find(|run| run.source as usize >= sources.len() || run.len == 0)
-        {
-            return Err(format!("row map of {path}: run {wrong:?} is out of range"));
-        }
         targets.push(Target { path, runs });
     }
-    Ok(RowMap { sources, targets })
+    let map = RowMap { sources, targets };
+    map.violation()
+        .map_or(Ok(map), |wrong| Err(format!("row map: {wrong}")))
 }
 
 fn keys_json(keys: &KeySet) -> KeysJson {

@@ -6,14 +6,17 @@
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
-    clippy::expect_used,
     reason = "helpers of tests are tests too"
 )]
 
+mod cases;
 mod docs;
+mod history;
 mod laws;
 mod matrix;
 mod messages;
 mod model;
 mod property;
+mod row_map;
 mod strict;
+mod weakened;

@@ -5,8 +5,9 @@
 
 use expect_test::{Expect, expect};
 use tarndb_txn::{
-    CatalogEffect, Committed, ConfigEffect, Effects, Isolation, Operation, OverwriteKind, Read,
-    Removal, SchemaEffect, TableEffects, Touched, judge, rows_needed,
+    Answer, CatalogEffect, Committed, ConfigEffect, Effects, Evidence, Isolation, KeySet,
+    Operation, OverwriteKind, Read, Removal, RowMap, SchemaEffect, Source, TableEffects, Touched,
+    judge, questions, row_map_needed, rows_needed,
 };
 use tarndb_types::{DbVersion, TxnId, Uuid};
 
@@ -32,15 +33,31 @@ fn deletion(operation: Operation, files: &[(&str, std::ops::Range<u64>)]) -> Tab
 
 #[track_caller]
 fn check(ours: &Effects, theirs: Effects, expected: Expect) {
+    check_with(ours, theirs, None, expected);
+}
+
+/// `answer`: to the questions that there are.
+#[track_caller]
+fn check_with(ours: &Effects, theirs: Effects, answer: Option<Answer>, expected: Expect) {
+    let mut evidence = Evidence::none();
+    if let (Some(answer), Some(our), Some(their)) =
+        (answer, ours.tables.get(&id(1)), theirs.tables.get(&id(1)))
+    {
+        for question in questions(our, their, ours.isolation) {
+            evidence.note(id(1), question, answer.clone());
+        }
+    }
     let theirs = Committed {
         version: DbVersion(42),
         txn: TxnId(Uuid::from_u128(7)),
         effects: theirs,
-        evidence: tarndb_txn::Evidence::none(),
+        evidence,
     };
     let verdict = judge(ours, &theirs);
-    let conflict = verdict.conflict().expect("a conflict");
-    let text = conflict.describe(conflict.table.map(|_| "main.t"));
+    let text = verdict.conflict().map_or_else(
+        || "no conflict".to_owned(),
+        |conflict| conflict.describe(conflict.table.map(|_| "main.t")),
+    );
     expected.assert_eq(&text.replace(": ", ":\n").replace("; ", ";\n"));
 }
 
@@ -391,4 +408,239 @@ fn operation_names_read_back() {
     }
     expect!["not an operation known to this version: name=\"x\""]
         .assert_eq(&"x".parse::<Operation>().unwrap_err().to_string());
+}
+
+fn append() -> TableEffects {
+    TableEffects {
+        operation: Some(Operation::Append),
+        adds: true,
+        ..TableEffects::default()
+    }
+}
+
+fn upsert(hashes: &[u64], covers_adds: bool) -> TableEffects {
+    let hashes = hashes.iter().copied().collect();
+    TableEffects {
+        operation: Some(Operation::Upsert),
+        adds: true,
+        keys: KeySet::of(vec!["id".into(), "day".into()], &hashes, covers_adds),
+        ..TableEffects::default()
+    }
+}
+
+#[test]
+fn keys_name_what_was_found_or_why_nobody_looked() {
+    let ours = effects(upsert(&[1, 2], true));
+    let yes = Answer::Yes("id = 7, day = 2 in file p.parquet".into());
+    let unknown = Answer::Unknown("12 MB of added rows are over the budget of 8 MB".into());
+    check_with(
+        &ours,
+        effects(append()),
+        Some(Answer::No),
+        expect!["no conflict"],
+    );
+    check_with(
+        &ours,
+        effects(append()),
+        Some(yes),
+        expect![[r#"
+        MERGE of main.t conflicts with WRITE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        rows with keys (id, day) of this transaction were added meanwhile:
+        id = 7, day = 2 in file p.parquet;
+        run the transaction again on the new snapshot"#]],
+    );
+    check_with(
+        &ours,
+        effects(append()),
+        Some(unknown),
+        expect![[r#"
+        MERGE of main.t conflicts with WRITE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        rows were added meanwhile that may have keys (id, day) of this transaction:
+        12 MB of added rows are over the budget of 8 MB;
+        run the transaction again on the new snapshot"#]],
+    );
+    check(
+        &ours,
+        effects(append()),
+        expect![[r#"
+        MERGE of main.t conflicts with WRITE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        rows were added meanwhile that may have keys (id, day) of this transaction:
+        nobody looked at these rows;
+        run the transaction again on the new snapshot"#]],
+    );
+    check(&ours, effects(upsert(&[3], true)), expect!["no conflict"]);
+    check(
+        &ours,
+        effects(upsert(&[2, 3], true)),
+        expect![[r#"
+        MERGE of main.t conflicts with MERGE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        rows with keys (id, day) of this transaction were added meanwhile:
+        1 key that both wrote or looked for;
+        run the transaction again on the new snapshot"#]],
+    );
+    check(
+        &ours,
+        effects(upsert(&[3], false)),
+        expect![[r#"
+        MERGE of main.t conflicts with MERGE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        rows were added meanwhile that may have keys (id, day) of this transaction:
+        nobody looked at these rows;
+        run the transaction again on the new snapshot"#]],
+    );
+}
+
+#[test]
+fn overwrites_and_reads_name_predicate_and_match() {
+    let overwrite = |file| {
+        let mut table = deletion(Operation::Overwrite, &[(file, 0..2)]);
+        table.overwrite = Some(OverwriteKind::Where {
+            predicate: "day = 2".into(),
+            source_read_target: false,
+        });
+        table.adds = true;
+        effects(table)
+    };
+    let yes = Answer::Yes("day = 2 in file p.parquet".into());
+    let unknown = Answer::Unknown("its predicate cannot be evaluated here".into());
+    let ours = overwrite("a.parquet");
+    check_with(
+        &ours,
+        effects(append()),
+        Some(yes.clone()),
+        expect![[r#"
+            OVERWRITE of main.t conflicts with WRITE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+            rows were added meanwhile where day = 2, which this transaction replaces:
+            day = 2 in file p.parquet;
+            run the transaction again on the new snapshot"#]],
+    );
+    check_with(
+        &ours,
+        effects(append()),
+        Some(unknown.clone()),
+        expect![[r#"
+            OVERWRITE of main.t conflicts with WRITE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+            rows were added meanwhile, perhaps where day = 2, which this transaction replaces:
+            its predicate cannot be evaluated here;
+            run the transaction again on the new snapshot"#]],
+    );
+    let delete = effects(deletion(Operation::Delete, &[("a.parquet", 7..8)]));
+    check(
+        &ours,
+        delete,
+        expect![[r#"
+        OVERWRITE of main.t conflicts with DELETE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        this transaction replaces rows of file a.parquet, in which rows were deleted or moved meanwhile;
+        run the transaction again on the new snapshot"#]],
+    );
+    let mut reads = effects(TableEffects {
+        read: Some(Read::Rows {
+            predicates: vec!["day = 2".into()],
+        }),
+        ..TableEffects::default()
+    });
+    reads.isolation = Isolation::Serializable;
+    check_with(
+        &reads,
+        effects(append()),
+        Some(yes),
+        expect![[r#"
+        READ of main.t conflicts with WRITE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        this transaction read rows (serializable) that changed, theirs adds rows:
+        day = 2 in file p.parquet;
+        run the transaction again on the new snapshot"#]],
+    );
+    check_with(
+        &reads,
+        effects(append()),
+        Some(unknown),
+        expect![[r#"
+        READ of main.t conflicts with WRITE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        this transaction read rows (serializable) that may have changed, theirs adds rows:
+        its predicate cannot be evaluated here;
+        run the transaction again on the new snapshot"#]],
+    );
+    check_with(
+        &reads,
+        effects(append()),
+        Some(Answer::No),
+        expect!["no conflict"],
+    );
+}
+
+#[test]
+fn changed_columns_name_both_changes() {
+    let schema = |effect| {
+        effects(TableEffects {
+            schema: vec![effect],
+            ..TableEffects::default()
+        })
+    };
+    let drop = || schema(SchemaEffect::DropColumn { name: "c".into() });
+    let rename = schema(SchemaEffect::RenameColumn {
+        from: "C".into(),
+        to: "d".into(),
+    });
+    let widen = || {
+        schema(SchemaEffect::Widen {
+            column: "c".into(),
+            type_text: "bigint".into(),
+        })
+    };
+    check(
+        &rename,
+        drop(),
+        expect![[r#"
+        CHANGE COLUMNS of main.t conflicts with CHANGE COLUMNS committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        column c is now dropped, not C renamed to d;
+        look at what is there now and decide whether the change is still wanted"#]],
+    );
+    check(
+        &drop(),
+        widen(),
+        expect![[r#"
+        CHANGE COLUMNS of main.t conflicts with CHANGE COLUMNS committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        column c is now widened to bigint, not dropped;
+        look at what is there now and decide whether the change is still wanted"#]],
+    );
+    check(
+        &effects(append()),
+        widen(),
+        expect![[r#"
+        WRITE of main.t conflicts with CHANGE COLUMNS committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        the type of column c was widened beside data written;
+        run the transaction again on the new snapshot"#]],
+    );
+    check(
+        &effects(upsert(&[1], true)),
+        drop(),
+        expect![[r#"
+        MERGE of main.t conflicts with CHANGE COLUMNS committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        the column c, on which a key or predicate of this transaction may rely, is now dropped;
+        run the transaction again on the new snapshot"#]],
+    );
+}
+
+#[test]
+fn row_map_that_lacks_the_rows_names_them() {
+    let ours = effects(deletion(Operation::Delete, &[("a.parquet", 0..2)]));
+    let mut moved = TableEffects {
+        removes: [("a.parquet".to_owned(), Removal::Moved)].into(),
+        ..TableEffects::default()
+    };
+    assert!(row_map_needed(&ours.tables[&id(1)], &moved));
+    moved.row_map = Some(std::sync::Arc::new(RowMap {
+        sources: vec![Source {
+            path: "a.parquet".into(),
+            vector: None,
+        }],
+        targets: Vec::new(),
+    }));
+    check(
+        &ours,
+        effects(moved),
+        expect![[r#"
+        DELETE of main.t conflicts with OPTIMIZE committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+        theirs compacts, with a row map that lacks them, rows 0, 1 of file a.parquet, deleted or updated by the other;
+        run the transaction again on the new snapshot"#]],
+    );
 }

@@ -9,12 +9,15 @@
 
 mod commit;
 mod plan;
+mod relied;
+mod rewrite;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tarndb_types::{TableId, Uuid};
 
 pub(crate) use plan::{Change, as_committed};
+pub(crate) use rewrite::Rewrite;
 
 pub(crate) type Name = (String, String);
 
@@ -64,6 +67,16 @@ pub(crate) enum Rows {
     Ids(BTreeSet<u64>),
 }
 
+impl Rows {
+    /// Whether a row is among them.
+    pub(crate) fn hold(&self, (row, value): (u64, i64)) -> bool {
+        match self {
+            Self::Where { modulo, rest } => value.rem_euclid(*modulo) == *rest,
+            Self::Ids(ids) => ids.contains(&row),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     Name(Name),
@@ -82,13 +95,21 @@ pub(crate) enum Act {
     Overwrite(Vec<i64>),
     /// Replaces every value by its successor.
     OverwriteFromSelf,
-    Compact,
+    Compact(Rewrite),
+    /// Adds a thousand to the rows with these keys, and inserts those that are not there; beside
+    /// it, appends values without a look at their keys.
+    Upsert(Vec<i64>, Vec<i64>),
+    /// Replaces the rows by new ones.
+    OverwriteWhere(Rows, Vec<i64>),
     ReplaceTable(String),
     AddColumn {
         name: String,
         type_text: String,
         nullable: bool,
     },
+    DropColumn(String),
+    RenameColumn(String, String),
+    Widen(String, String),
     Comment(Option<String>, Option<String>),
     Set(String, String),
     Unset(String),
@@ -148,17 +169,17 @@ impl Db {
                 name: ("s".into(), name.into()),
                 ..Table::default()
             };
-            table
-                .definition
-                .columns
-                .insert("v".into(), ("long".into(), true));
+            for column in ["v", "w"] {
+                let columns = &mut table.definition.columns;
+                columns.insert(column.into(), ("long".into(), true));
+            }
             for file in 0..files {
                 let first = number as u64 * 100 + file * 4;
                 let rows = (first..first + 4).map(|id| (id, id as i64)).collect();
                 let file = File {
                     rows,
                     deleted: BTreeSet::from([3]),
-                    columns: BTreeSet::from(["v".to_owned()]),
+                    columns: BTreeSet::from(["v".to_owned(), "w".to_owned()]),
                     fingerprint: String::new(),
                 };
                 table.files.insert(format!("{name}{first}"), file);
@@ -225,12 +246,9 @@ impl Db {
 
     fn matching(&self, id: TableId, rows: &Rows) -> BTreeSet<u64> {
         let live = self.tables[&id].files.values().flat_map(File::live);
-        live.filter(|(_, (row, value))| match rows {
-            Rows::Where { modulo, rest } => value % modulo == *rest,
-            Rows::Ids(ids) => ids.contains(row),
-        })
-        .map(|(_, (row, _))| row)
-        .collect()
+        live.filter(|(_, row)| rows.hold(*row))
+            .map(|(_, (row, _))| row)
+            .collect()
     }
 
     /// Executes intents here and now. `tag` makes the ids of new rows, files and tables.

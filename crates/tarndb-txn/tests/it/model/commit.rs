@@ -112,13 +112,13 @@ impl Table {
             .deletions
             .values()
             .any(|t| matches!(t, Touched::Rows(_)));
-        if property("delta.appendOnly", "true") && (deletes || effects.overwrite.is_some()) {
+        if property("delta.appendOnly", "true") && (deletes || effects.overwrites_all()) {
             return refuse("table is append-only");
         }
         if property("tarndb.deletionVectors", "off") && vectors {
             return refuse("table is copy-on-write");
         }
-        if effects.overwrite.is_some() {
+        if effects.overwrites_all() {
             if !rebase && self.files != base.files {
                 return refuse("removes what is not there, or leaves what is");
             }
@@ -128,31 +128,46 @@ impl Table {
             let Some(file) = self.files.get_mut(path) else {
                 return refuse("file is gone");
             };
-            let planned = &base.files[path];
+            let planned = base.files.get(path);
             match touched {
                 Touched::Rows(rows) => {
                     if !rebase {
-                        file.deleted.clone_from(&planned.deleted);
+                        let planned = planned.map(|file| file.deleted.clone());
+                        file.deleted = planned.unwrap_or_default();
                     }
                     if !rows.iter().all(|row| file.deleted.insert(row)) {
                         return refuse("row deleted twice");
                     }
+                    if file.live().next().is_none() {
+                        self.files.remove(path);
+                    }
                 }
-                Touched::WholeFile if file == planned => drop(self.files.remove(path)),
+                Touched::WholeFile if Some(&*file) == planned => drop(self.files.remove(path)),
                 Touched::WholeFile => return refuse("file changed"),
             }
         }
-        for path in effects.removes.keys() {
-            if self.files.remove(path).as_ref() != base.files.get(path) {
+        for (path, removal) in &effects.removes {
+            let (there, planned) = (self.files.remove(path), base.files.get(path));
+            let carried = rebase && *removal == Removal::Moved;
+            // A file that lost rows since, or all of them: what is brought has lost them too.
+            let has_fewer = match (&there, planned) {
+                (Some(there), Some(planned)) => {
+                    there.rows == planned.rows && there.deleted.is_superset(&planned.deleted)
+                }
+                (there, _) => there.is_none(),
+            };
+            if there.as_ref() != planned && !(carried && has_fewer) {
                 return refuse("file changed");
             }
         }
-        self.files.extend(
-            brings
-                .into_iter()
-                .flatten()
-                .map(|(p, f)| (p.clone(), f.clone())),
-        );
+        for (path, file) in brings.into_iter().flatten() {
+            let mut file = file.clone();
+            let carried = effects.carried.get(path);
+            file.deleted.extend(carried.into_iter().flatten());
+            if carried.is_none() || file.live().next().is_some() {
+                self.files.insert(path.clone(), file);
+            }
+        }
         Ok(())
     }
 
@@ -179,6 +194,25 @@ impl Table {
                     if old.is_some_and(|old| old != new) {
                         return refuse("column exists");
                     }
+                }
+                SchemaEffect::DropColumn { name } => {
+                    definition.columns.remove(name);
+                    definition.comments.remove(&Some(name.clone()));
+                }
+                SchemaEffect::RenameColumn { from, to } => {
+                    let Some(column) = definition.columns.remove(from) else {
+                        continue;
+                    };
+                    definition.columns.insert(to.clone(), column);
+                    if let Some(text) = definition.comments.remove(&Some(from.clone())) {
+                        definition.comments.insert(Some(to.clone()), text);
+                    }
+                }
+                SchemaEffect::Widen { column, type_text } => {
+                    let Some((kind, _)) = definition.columns.get_mut(column) else {
+                        return refuse("no such column");
+                    };
+                    kind.clone_from(type_text);
                 }
                 SchemaEffect::Replace { fingerprint } => {
                     definition.fingerprint = fingerprint.clone();
@@ -235,6 +269,11 @@ impl Table {
             .filter(|(_, d)| required(d))
             .map(|(n, _)| n)
             .collect();
+        let mut there = BTreeSet::new();
+        let mut rows = self.files.values().flat_map(File::live);
+        if !rows.all(|(_, (row, _))| there.insert(row)) {
+            return refuse("a row is there twice");
+        }
         for file in self.files.values() {
             if file.live().next().is_some() && needs.iter().any(|n| !file.columns.contains(*n)) {
                 return refuse("NOT NULL column without values");

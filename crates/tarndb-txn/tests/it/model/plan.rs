@@ -5,12 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tarndb_txn::{
-    CatalogEffect, ConfigEffect, Effects, Isolation, OverwriteKind, Read, Removal, RowSet,
-    SchemaEffect, Touched,
+    CatalogEffect, ConfigEffect, Effects, Isolation, OverwriteKind, Read, Removal, SchemaEffect,
+    TableEffects, Touched,
 };
 use tarndb_types::TableId;
 
-use super::{Act, Db, File, Intent, Outcome, Rows, Target, id, refuse};
+use super::relied::{Relied, key_of, key_set};
+use super::{Act, Db, File, Intent, Outcome, Rows, Table, Target, id, refuse};
 
 /// A planned transaction: effects as the algebra sees them, and what they bring.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,27 @@ pub(crate) struct Change {
     pub(crate) effects: Effects,
     pub(super) base: Db,
     pub(super) files: BTreeMap<TableId, BTreeMap<String, File>>,
+    pub(crate) relied: BTreeMap<TableId, Relied>,
+}
+
+impl Change {
+    /// Rewrites files, if it was asked to.
+    pub(crate) fn rewrites_what_it_should(&self, intents: &[Intent]) -> bool {
+        let asked = intents.iter().filter_map(|intent| match &intent.act {
+            Act::Compact(_) => self.base.find(&intent.target).ok(),
+            _ => None,
+        });
+        let mut asked = asked.map(|id| &self.effects.tables[&id]);
+        asked.all(|table| table.removes.values().any(|r| *r == Removal::Moved))
+    }
+
+    /// The same change with rebased effects.
+    pub(crate) fn with(&self, effects: Effects) -> Self {
+        Self {
+            effects,
+            ..self.clone()
+        }
+    }
 }
 
 impl Db {
@@ -80,48 +102,66 @@ impl Db {
                 change.effects.names_read.insert(source.clone());
             }
             Act::Delete(rows) | Act::Update(rows, _) | Act::CopyDelete(rows) => {
-                effects.read = Some(Read::All);
+                let relied = change.relied.entry(id).or_default();
+                relied.reads.push(rows.clone());
+                effects.read = Some(Read::Rows {
+                    predicates: vec![format!("{rows:?}")],
+                });
                 let ids = self.matching(id, rows);
                 if matches!(rows, Rows::Ids(wanted) if *wanted != ids) {
                     return refuse("a row is gone");
                 }
-                let hit = |row: &u64| ids.contains(row);
-                let mut written = Vec::new();
-                for (path, file) in &table.files {
-                    let positions: RowSet = file
-                        .live()
-                        .filter(|(_, (row, _))| hit(row))
-                        .map(|(at, _)| at)
-                        .collect();
-                    if positions.is_empty() {
-                        continue;
-                    }
-                    let live = file.live().map(|(_, row)| row);
-                    let touched = match &intent.act {
-                        Act::Update(_, by) => {
-                            let hits = live.filter(|(row, _)| hit(row));
-                            written.extend(hits.map(|(row, value)| (row, value + by)));
-                            Touched::Rows(positions)
-                        }
-                        Act::CopyDelete(_) => {
-                            written.extend(live.filter(|(row, _)| !hit(row)));
-                            Touched::WholeFile
-                        }
-                        _ if positions.len() == file.live().count() as u64 => {
-                            effects.removes.insert(path.clone(), Removal::Deleted);
-                            continue;
-                        }
-                        _ => Touched::Rows(positions),
-                    };
-                    effects.deletions.insert(path.clone(), touched);
+                let copies = matches!(intent.act, Act::CopyDelete(_));
+                let mut written = table.delete(&ids, copies, effects);
+                if let Act::Update(_, by) = &intent.act {
+                    let hits = table.files.values().flat_map(File::live);
+                    let hits = hits.filter(|(_, (row, _))| ids.contains(row));
+                    written.extend(hits.map(|(_, (row, value))| (row, value + by)));
                 }
                 if !written.is_empty() {
                     effects.adds = true;
-                    // A copy keeps the order of columns; what it lacked, it still lacks.
-                    let lacking = table.files.values().map(|file| file.columns.clone());
-                    let common = lacking.fold(columns, |a, b| &a & &b);
-                    write(written, common, fingerprint);
+                    write(written, table.common_columns(), fingerprint);
                 }
+            }
+            Act::Upsert(keys, beside) => {
+                let keys: BTreeSet<i64> = keys.iter().map(|key| key_of(*key)).collect();
+                effects.read = Some(Read::All);
+                effects.keys = key_set(&keys, beside.is_empty());
+                let mut absent = keys.clone();
+                let mut written = Vec::new();
+                for (_, (row, value)) in table.files.values().flat_map(File::live) {
+                    if keys.contains(&key_of(value)) {
+                        absent.remove(&key_of(value));
+                        written.push((row, value + 1000));
+                    }
+                }
+                let hits = written.iter().map(|(row, _)| *row).collect();
+                table.delete(&hits, false, effects);
+                // The id of a new row tells its key, whichever others are new beside it.
+                let new = absent
+                    .iter()
+                    .map(|key| (tag * 1000 + 500 + *key as u64, *key));
+                written.extend(new);
+                written.extend(new_rows(beside));
+                effects.adds = !written.is_empty();
+                if effects.adds {
+                    write(written, table.common_columns(), fingerprint);
+                }
+                change.relied.entry(id).or_default().keys.extend(keys);
+            }
+            Act::OverwriteWhere(rows, values) => {
+                effects.read = Some(Read::All);
+                effects.overwrite = Some(OverwriteKind::Where {
+                    predicate: format!("{rows:?}"),
+                    source_read_target: false,
+                });
+                effects.adds = !values.is_empty();
+                table.delete(&self.matching(id, rows), false, effects);
+                if effects.adds {
+                    write(new_rows(values), columns, fingerprint);
+                }
+                let relied = change.relied.entry(id).or_default();
+                relied.overwrites.push(rows.clone());
             }
             Act::Overwrite(values) => {
                 effects.overwrite = Some(OverwriteKind::All {
@@ -141,23 +181,11 @@ impl Db {
                     fingerprint,
                 );
             }
-            Act::Compact => {
-                if table.files.is_empty() {
-                    return refuse("nothing to compact");
+            Act::Compact(how) => {
+                let files = table.rewrite(*how, tag, effects);
+                if !files.is_empty() {
+                    change.files.entry(id).or_default().extend(files);
                 }
-                let moved = table
-                    .files
-                    .keys()
-                    .map(|path| (path.clone(), Removal::Moved));
-                effects.removes.extend(moved);
-                let live = table
-                    .files
-                    .values()
-                    .flat_map(File::live)
-                    .map(|(_, row)| row);
-                let lacking = table.files.values().map(|file| file.columns.clone());
-                let common = lacking.fold(columns, |a, b| &a & &b);
-                write(live.collect(), common, fingerprint);
             }
             Act::ReplaceTable(new) => {
                 let fingerprint = new.clone();
@@ -179,6 +207,20 @@ impl Db {
                     nullable: *nullable,
                 };
                 effects.schema.push(effect);
+            }
+            Act::DropColumn(name) => {
+                let name = name.clone();
+                effects.schema.push(SchemaEffect::DropColumn { name });
+            }
+            Act::RenameColumn(from, to) => {
+                let (from, to) = (from.clone(), to.clone());
+                effects.schema.push(SchemaEffect::RenameColumn { from, to });
+            }
+            Act::Widen(column, type_text) => {
+                let (column, type_text) = (column.clone(), type_text.clone());
+                effects
+                    .schema
+                    .push(SchemaEffect::Widen { column, type_text });
             }
             Act::Comment(column, text) => {
                 let (column, text) = (column.clone(), text.clone());
@@ -263,18 +305,58 @@ impl Db {
     }
 }
 
-/// The effects as somebody else reads them from the log: a file written anew is a file dropped.
-pub(crate) fn as_committed(effects: &Effects) -> Effects {
+impl Table {
+    /// Plans the deletion of rows; the rows that a copy keeps.
+    fn delete(
+        &self,
+        ids: &BTreeSet<u64>,
+        copies: bool,
+        effects: &mut TableEffects,
+    ) -> Vec<(u64, i64)> {
+        let mut kept = Vec::new();
+        for (path, file) in &self.files {
+            let (hits, others): (Vec<_>, Vec<_>) =
+                file.live().partition(|(_, (row, _))| ids.contains(row));
+            if hits.is_empty() {
+                continue;
+            }
+            if copies {
+                kept.extend(others.into_iter().map(|(_, row)| row));
+                effects.removes.insert(path.clone(), Removal::Deleted);
+            } else {
+                let rows = hits.into_iter().map(|(at, _)| at).collect();
+                effects.deletions.insert(path.clone(), Touched::Rows(rows));
+            }
+        }
+        kept
+    }
+
+    /// A copy keeps the order of columns; what one of its files lacked, it still lacks.
+    fn common_columns(&self) -> BTreeSet<String> {
+        let all = self.definition.columns.keys().cloned().collect();
+        let columns = self.files.values().map(|file| &file.columns);
+        columns.fold(all, |common, columns| &common & columns)
+    }
+}
+
+/// The effects of a change that is put onto `head` as somebody else reads them from the log: a
+/// file written anew, or without rows, is a file dropped.
+pub(crate) fn as_committed(effects: &Effects, head: &Db) -> Effects {
     let mut effects = effects.clone();
-    for table in effects.tables.values_mut() {
+    for (id, table) in &mut effects.tables {
         table.read = None;
-        let (whole, rows): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut table.deletions)
-            .into_iter()
-            .partition(|(_, touched)| *touched == Touched::WholeFile);
-        table
-            .removes
-            .extend(whole.into_keys().map(|path| (path, Removal::Deleted)));
-        table.deletions = rows;
+        table.carried.clear();
+        let files = head.tables.get(id).map(|table| &table.files);
+        table.deletions.retain(|path, touched| {
+            let stays = match (touched, files.and_then(|files| files.get(path))) {
+                (Touched::Rows(rows), Some(file)) => file.live().any(|(at, _)| !rows.contains(at)),
+                _ => false,
+            };
+            if !stays {
+                table.removes.insert(path.clone(), Removal::Deleted);
+            }
+            stays
+        });
     }
     effects.names_read.clear();
     effects.isolation = Isolation::Snapshot;
