@@ -122,6 +122,8 @@ pub struct Commit<'a> {
     pub updates: &'a [FileUpdate],
     /// Files that go.
     pub removes: &'a [Arc<DataFile>],
+    /// Versions of application transactions that it commits.
+    pub app_txns: &'a BTreeMap<String, i64>,
     /// Metadata changes in order.
     pub metadata: &'a [MetadataChange],
     /// False when the commit only rearranges rows.

@@ -104,6 +104,14 @@ pub enum TableError {
         /// Why not.
         reason: &'static str,
     },
+    /// A column that can be no part of a key.
+    #[error("the column cannot be part of the key, {reason}: column={column:?}")]
+    IllegalKeyColumn {
+        /// The column.
+        column: String,
+        /// Why not.
+        reason: &'static str,
+    },
     /// A NULL in a column that takes none.
     #[error("NULL in a NOT NULL column: column={column} row={row}")]
     NullInNotNull {
@@ -312,6 +320,7 @@ impl TableError {
             | Self::UnknownTypeName { .. }
             | Self::NoSuchColumn { .. }
             | Self::IllegalPartitionColumn { .. }
+            | Self::IllegalKeyColumn { .. }
             | Self::NullInNotNull { .. }
             | Self::EmptyPartitionValue { .. }
             | Self::ValueOutOfRange { .. }

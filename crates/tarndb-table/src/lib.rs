@@ -10,6 +10,7 @@ pub mod codec;
 pub mod deletion_vector;
 pub mod error;
 pub mod fragment;
+pub mod key;
 pub mod parquet;
 pub mod partition;
 pub mod prune;
@@ -26,6 +27,7 @@ pub use codec::{
 pub use deletion_vector::{Deletion, DvDescriptor, DvStorage, RowSet};
 pub use error::{ErrorClass, TableError};
 pub use fragment::{DataFile, data_key};
+pub use key::{KeyColumns, Keys, key_hash, row_text};
 pub use parquet::read::{
     LiveRows, ReadOptions, file_statistics, parquet_row_count, read_file, read_file_rows,
 };
@@ -35,7 +37,7 @@ pub use partition::{
     check_partition_columns, encode_partition_value, parse_partition_value, partition_dir,
     scalar_to_array, uri_encode,
 };
-pub use prune::{Comparison, Predicate, may_match};
+pub use prune::{Comparison, Predicate, is_true, may_match};
 pub use schema::conform::conform_batch;
 pub use schema::{DataType, Field, Schema};
 pub use state::{FormatState, TableState};

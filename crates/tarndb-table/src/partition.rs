@@ -98,7 +98,11 @@ pub fn encode_partition_value(
     Ok(Some(scalar_text(&scalar, data_type)?).filter(|text| !text.is_empty()))
 }
 
-fn array_value(array: &dyn Array, row: usize, data_type: &DataType) -> Result<Scalar, TableError> {
+pub(crate) fn array_value(
+    array: &dyn Array,
+    row: usize,
+    data_type: &DataType,
+) -> Result<Scalar, TableError> {
     macro_rules! value {
         ($type:ty) => {
             array
@@ -151,7 +155,7 @@ fn unwritable(data_type: &DataType, value: &str, reason: &'static str) -> TableE
     }
 }
 
-fn scalar_text(scalar: &Scalar, data_type: &DataType) -> Result<String, TableError> {
+pub(crate) fn scalar_text(scalar: &Scalar, data_type: &DataType) -> Result<String, TableError> {
     let no_text = |value: String| unwritable(data_type, &value, "its year has no text form");
     Ok(match scalar {
         Scalar::Boolean(value) => value.to_string(),

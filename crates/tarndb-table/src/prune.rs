@@ -2,10 +2,16 @@
 //!
 //! Invariant: conservative. A file is left out only when every live row of it fails the
 //! predicate; what is unknown, malformed or of another type keeps the file.
-//! Does not: replace the query engine's own pruning, which knows all expressions.
+//! Does not: replace the query engine's own pruning, which knows all expressions. Rows are
+//! decided by `Predicate::evaluate`.
 //! Spec: Delta PROTOCOL, "Per-file Statistics" (use of bounds, `tightBounds`).
 
+mod evaluate;
+mod text;
+
 use std::cmp::Ordering;
+
+pub use evaluate::is_true;
 
 use crate::fragment::DataFile;
 use crate::partition::{is_partition_column, parse_partition_value};

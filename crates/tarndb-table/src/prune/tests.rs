@@ -158,3 +158,102 @@ proptest! {
         }
     }
 }
+
+mod evaluating {
+    use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+
+    use super::*;
+
+    fn rows() -> (Schema, RecordBatch) {
+        let schema = Schema::new(vec![
+            Field::new("K", DataType::Long, true),
+            Field::new("p", DataType::String, true),
+            Field::new("f", DataType::Double, true),
+        ]);
+        let arrays: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(vec![Some(1), Some(2), None])),
+            Arc::new(StringArray::from(vec![Some("a"), None, Some("it's")])),
+            Arc::new(Float64Array::from(vec![-0.0, f64::NAN, f64::INFINITY])),
+        ];
+        let batch = RecordBatch::try_new(schema.to_arrow(), arrays).unwrap();
+        (schema, batch)
+    }
+
+    #[track_caller]
+    fn check(predicate: &Predicate, text: &str, expected: [Option<bool>; 3]) {
+        let (schema, batch) = rows();
+        assert_eq!(predicate.to_string(), text);
+        let found = predicate.evaluate(&batch, &schema).unwrap();
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{text}");
+    }
+
+    #[test]
+    fn comparisons_follow_sql_with_null_zero_and_nan() {
+        use Comparison::*;
+        let (yes, no, unknown) = (Some(true), Some(false), None);
+        let k = |op, value| compare("k", op, Scalar::Long(value));
+        let f = |op, value| compare("f", op, Scalar::Double(value));
+        check(&k(Equal, 2), "k = 2", [no, yes, unknown]);
+        check(&k(NotEqual, 2), "k <> 2", [yes, no, unknown]);
+        check(&k(Less, 2), "k < 2", [yes, no, unknown]);
+        check(&k(LessOrEqual, 2), "k <= 2", [yes, yes, unknown]);
+        check(&k(Greater, 1), "k > 1", [no, yes, unknown]);
+        check(&k(GreaterOrEqual, 2), "k >= 2", [no, yes, unknown]);
+        check(&f(Equal, 0.0), "f = 0.0", [yes, no, no]);
+        check(&f(Equal, -f64::NAN), "f = NaN", [no, yes, no]);
+        check(
+            &f(Greater, f64::MAX),
+            "f > 1.7976931348623157e308",
+            [no, yes, yes],
+        );
+        let quoted = compare("p", Equal, Scalar::String("it's".to_owned()));
+        check(&quoted, "p = 'it''s'", [no, unknown, yes]);
+        check(
+            &Predicate::IsNull("P".to_owned()),
+            "P IS NULL",
+            [no, yes, no],
+        );
+        check(
+            &Predicate::IsNotNull("k".to_owned()),
+            "k IS NOT NULL",
+            [yes, yes, no],
+        );
+        let both = Predicate::And(vec![k(Greater, 1), quoted.clone()]);
+        check(&both, "k > 1 AND p = 'it''s'", [no, unknown, unknown]);
+        let either = Predicate::Or(vec![both, k(Equal, 1)]);
+        check(
+            &either,
+            "(k > 1 AND p = 'it''s') OR k = 1",
+            [yes, unknown, unknown],
+        );
+        check(&Predicate::And(vec![]), "TRUE", [yes, yes, yes]);
+        check(&Predicate::Or(vec![]), "FALSE", [no, no, no]);
+    }
+
+    #[test]
+    fn wrong_columns_and_literals_are_refused() {
+        let (schema, batch) = rows();
+        let missing = compare("x", Comparison::Equal, Scalar::Long(1));
+        assert!(matches!(
+            missing.columns(&schema),
+            Err(crate::TableError::NoSuchColumn { .. })
+        ));
+        let text = compare("k", Comparison::Equal, Scalar::String("1".to_owned()));
+        assert!(matches!(
+            text.evaluate(&batch, &schema),
+            Err(crate::TableError::TypeMismatch { .. })
+        ));
+        let both = Predicate::Or(vec![
+            compare("f", Comparison::Less, Scalar::Double(1.0)),
+            Predicate::IsNull("K".to_owned()),
+        ]);
+        let names: Vec<_> = both
+            .columns(&schema)
+            .unwrap()
+            .fields
+            .into_iter()
+            .map(|field| field.name)
+            .collect();
+        assert_eq!(names, ["K", "f"]);
+    }
+}
