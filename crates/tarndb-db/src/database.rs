@@ -202,9 +202,13 @@ impl Database {
     /// Begins a transaction at the newest version.
     ///
     /// # Cost
-    /// As [`Self::snapshot`]; none with [`TxnOptions::cached_snapshot`].
+    /// As [`Self::snapshot`]; none with [`TxnOptions::cached_snapshot`]; as
+    /// [`Self::snapshot_at`] with [`TxnOptions::read_version`].
     pub async fn begin(&self, options: TxnOptions) -> Result<Transaction, DbError> {
         self.inner.check_open()?;
+        if let Some(version) = options.read_version {
+            return Ok(Transaction::new(self.snapshot_at(version).await?, options));
+        }
         if !options.cached_snapshot || self.inner.head.age() > self.inner.options.head_expiry {
             self.inner.refresh().await?;
         }

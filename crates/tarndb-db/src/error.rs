@@ -130,6 +130,86 @@ pub enum DbError {
         /// The reason.
         conflict: Box<Conflict>,
     },
+    /// What a transaction pinned has changed.
+    #[error(
+        "what was read at version {read_version} is pinned and has changed: {}",
+        conflict.describe(table.as_deref())
+    )]
+    ReadVersionChanged {
+        /// The version that was read; the conflict names the one that changed it.
+        read_version: DbVersion,
+        /// Whether running the statements again is right; never when the caller read that
+        /// version before the transaction began.
+        retryable: bool,
+        /// `schema.name` of the table at issue.
+        table: Option<String>,
+        /// The reason.
+        conflict: Box<Conflict>,
+    },
+    /// An application transaction that is there already.
+    #[error(
+        "version {version} of application {app_id} is in table {table} already, nothing was done; go on after the committed one: committed={committed}"
+    )]
+    AppTransactionCommitted {
+        /// Table.
+        table: String,
+        /// The application.
+        app_id: String,
+        /// Its version, as asked for.
+        version: i64,
+        /// The version that is committed.
+        committed: i64,
+        /// The database version that committed it, when it was committed meanwhile.
+        at: Option<DbVersion>,
+    },
+    /// A key that the source of an upsert has twice.
+    #[error("the rows to upsert into table {table} have a key twice; keep one of them: {key}")]
+    DuplicateKey {
+        /// Table.
+        table: String,
+        /// The key, as `column = value`.
+        key: String,
+    },
+    /// An upsert's source that is too large for memory.
+    #[error(
+        "the rows to upsert into table {table} are more than fit the limit; upsert them in parts or raise upsert_bytes_max: limit={bytes_max}"
+    )]
+    SourceTooLarge {
+        /// Table.
+        table: String,
+        /// The limit in bytes.
+        bytes_max: usize,
+    },
+    /// Batches of one source with different columns.
+    #[error("the batches to upsert into table {table} have different columns; give all the same")]
+    SourceColumns {
+        /// Table.
+        table: String,
+    },
+    /// Upserts of one table by different keys in one transaction.
+    #[error(
+        "one transaction upserts a table by one key; commit before the other: table={table} first=({first}) second=({second})"
+    )]
+    SecondKey {
+        /// Table.
+        table: String,
+        /// Columns of the first upsert.
+        first: String,
+        /// Columns of this one.
+        second: String,
+    },
+    /// A row given to an overwrite that is outside what it replaces.
+    #[error(
+        "a row to write into table {table} does not match what is overwritten, {predicate}: {row}"
+    )]
+    RowOutsidePredicate {
+        /// Table.
+        table: String,
+        /// The predicate.
+        predicate: String,
+        /// The row, as `column = value`.
+        row: String,
+    },
     /// The records after the base are gone, so nothing can be judged.
     #[error(
         "the transaction's snapshot is too old, its log was cleaned up; run it again: base={base} missing={missing}"
@@ -312,17 +392,29 @@ impl DbError {
             | Self::SchemaNotFound { .. }
             | Self::TableNotFound { .. }
             | Self::VersionNotFound { .. } => ErrorKind::NotFound,
-            Self::DatabaseExists { .. } | Self::SchemaExists { .. } | Self::TableExists { .. } => {
-                ErrorKind::AlreadyExists
-            }
-            Self::InvalidName { .. } | Self::SchemaNotEmpty { .. } | Self::ClockAhead { .. } => {
-                ErrorKind::Invalid
-            }
+            Self::DatabaseExists { .. }
+            | Self::SchemaExists { .. }
+            | Self::TableExists { .. }
+            | Self::AppTransactionCommitted { .. } => ErrorKind::AlreadyExists,
+            Self::InvalidName { .. }
+            | Self::SchemaNotEmpty { .. }
+            | Self::ClockAhead { .. }
+            | Self::DuplicateKey { .. }
+            | Self::SourceColumns { .. }
+            | Self::RowOutsidePredicate { .. } => ErrorKind::Invalid,
+            Self::SourceTooLarge { .. } => ErrorKind::ResourceExhausted,
+            Self::SecondKey { .. } => ErrorKind::Unsupported,
             Self::Conflict {
+                retryable: true, ..
+            }
+            | Self::ReadVersionChanged {
                 retryable: true, ..
             }
             | Self::BaseExpired { .. } => ErrorKind::ConflictRetryable,
             Self::Conflict {
+                retryable: false, ..
+            }
+            | Self::ReadVersionChanged {
                 retryable: false, ..
             } => ErrorKind::ConflictIncompatible,
             Self::Pending { .. } => ErrorKind::Pending,

@@ -41,6 +41,7 @@ pub mod snapshot;
 mod states;
 pub mod status;
 pub mod transaction;
+pub mod upsert;
 
 pub use catalog::{CATALOG_NAME, Catalog, DEFAULT_SCHEMA, SchemaEntry, TableEntry};
 pub use check::{CheckReport, Finding, Progress};
@@ -54,4 +55,5 @@ pub use publish::{CheckpointReport, PublishReport, PublishedTable};
 pub use retry::{Retry, RetryPolicy, TransactError};
 pub use snapshot::Snapshot;
 pub use status::{Status, TableStatus};
-pub use transaction::{Committed, Mark, NewTable, Transaction};
+pub use transaction::{Committed, Mark, NewTable, OverwriteReport, Transaction};
+pub use upsert::UpsertReport;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tarndb_txn::Isolation;
-use tarndb_types::TxnId;
+use tarndb_types::{DbVersion, TxnId};
 
 /// When committed table versions are written into the tables' own logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +40,12 @@ pub struct DbOptions {
     /// Transactions that share a record at most, when several commit through this handle at the
     /// same time; 1 gives each a record of its own.
     pub group_txns_max: usize,
+    /// Bytes of rows and keys that the source of an upsert may take in memory.
+    pub upsert_bytes_max: usize,
+    /// Bytes of data files that a commit looks into, per table and committed transaction in its
+    /// way, to see whether rows added there have its keys or match its predicates. Above it that
+    /// is taken for granted, and the commit fails with a retryable conflict.
+    pub evidence_bytes_max: u64,
     /// Table states kept in memory by this handle.
     pub cached_states_max: usize,
     /// Whether an opened handle may write by itself (publish what it finds unpublished).
@@ -56,6 +62,8 @@ impl Default for DbOptions {
             head_expiry: Duration::from_secs(15 * 60),
             record_bytes_max: crate::record::RECORD_BYTES_MAX,
             group_txns_max: 64,
+            upsert_bytes_max: 256 << 20,
+            evidence_bytes_max: 8 << 20,
             cached_states_max: 64,
             background: true,
         }
@@ -73,6 +81,11 @@ pub struct TxnOptions {
     pub id: Option<TxnId>,
     /// Kept in the record.
     pub user_metadata: BTreeMap<String, Value>,
+    /// Begin at this version, which the caller has read before, and pin it: the commit fails
+    /// with [`crate::DbError::ReadVersionChanged`] when anything was committed since that
+    /// changed a table which the transaction writes or notes as read. `None`: what others
+    /// commit meanwhile is in the way only where it conflicts.
+    pub read_version: Option<DbVersion>,
     /// Begin at the newest version this handle knows, without asking the store. For
     /// statements that read nothing: their commit is then one PUT and no GET.
     pub cached_snapshot: bool,

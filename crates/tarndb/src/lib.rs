@@ -61,11 +61,14 @@ pub use transaction::Transaction;
 
 pub use arrow;
 pub use tarndb_db::{
-    Catalog, CheckReport, CheckpointReport, Committed, Finding, LogEntry, NewTable, Progress,
-    PublishMode, PublishReport, Status, TableChange, TableStatus, TxnOptions, TxnStatus,
+    Catalog, CheckReport, CheckpointReport, Committed, Finding, LogEntry, NewTable,
+    OverwriteReport, Progress, PublishMode, PublishReport, Status, TableChange, TableStatus,
+    TxnOptions, TxnStatus, UpsertReport,
 };
 pub use tarndb_sql::{ImportFile, ImportOptions, ImportProgress, ImportReport, ParsedStatement};
 pub use tarndb_storage::{Context, Counts};
+pub use tarndb_table::prune::{Comparison, Predicate};
+pub use tarndb_table::stats::Scalar;
 pub use tarndb_table::{DataType, Field, Schema, TableState, TableWriter};
 pub use tarndb_types::{
     DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId, TxnRef, Uuid,

@@ -2,8 +2,8 @@
 
 use arrow::record_batch::RecordBatch;
 use futures::stream;
-use tarndb_db::{Committed, NewTable};
-use tarndb_table::TableWriter;
+use tarndb_db::{Committed, NewTable, OverwriteReport, UpsertReport};
+use tarndb_table::{Field, Predicate, TableWriter};
 use tarndb_types::{TableId, TxnRef};
 
 use crate::error::{Error, Result};
@@ -50,6 +50,103 @@ impl Transaction {
         let id = self.table_id(table)?;
         let rows = stream::iter(batches.into_iter().map(Ok::<_, Error>));
         Ok(self.inner.append(id, rows).await?.rows)
+    }
+
+    /// Replaces the rows whose columns `on` equal those of a given row, and inserts the other
+    /// rows given. Columns go by name; those that are not given keep their value in rows that
+    /// are replaced and are NULL in new ones.
+    ///
+    /// No key needs to be declared, and no two transactions insert the same new key: the later
+    /// gets a retryable [`Conflict`](crate::ErrorKind::Conflict) at commit.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a key that is given twice or a value that does
+    /// not fit, naming it; [`ResourceExhausted`](crate::ErrorKind::ResourceExhausted) for more
+    /// rows than fit `upsert_bytes_max`.
+    ///
+    /// # Cost
+    /// Two GETs for each data file that can hold a key; one PUT for each file written.
+    pub async fn upsert(
+        &mut self,
+        table: &str,
+        on: &[&str],
+        batches: impl IntoIterator<Item = RecordBatch, IntoIter: Send> + Send,
+    ) -> Result<UpsertReport> {
+        let id = self.table_id(table)?;
+        let rows = stream::iter(batches.into_iter().map(Ok::<_, Error>));
+        Ok(self.inner.upsert(id, on, rows).await?)
+    }
+
+    /// Replaces the rows for which `predicate` is true by those given, which must match it too.
+    /// The batches' columns are those of the table, in order.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a row that does not match, showing it.
+    ///
+    /// # Cost
+    /// Two GETs for each data file that can hold matching rows; one PUT for each file written.
+    pub async fn overwrite_where(
+        &mut self,
+        table: &str,
+        predicate: &Predicate,
+        batches: impl IntoIterator<Item = RecordBatch, IntoIter: Send> + Send,
+    ) -> Result<OverwriteReport> {
+        let id = self.table_id(table)?;
+        let rows = stream::iter(batches.into_iter().map(Ok::<_, Error>));
+        let report = self.inner.overwrite_where(id, predicate, rows, false);
+        Ok(report.await?)
+    }
+
+    /// Adds a column at the end; it is NULL in the rows that are there.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a name that is taken or a NOT NULL column.
+    pub async fn add_column(&mut self, table: &str, field: Field) -> Result<()> {
+        let id = self.table_id(table)?;
+        Ok(self.inner.add_column(id, field).await?)
+    }
+
+    /// Sets or (`None`) removes the comment of a column, or of the table.
+    pub async fn set_comment(
+        &mut self,
+        table: &str,
+        column: Option<&str>,
+        text: Option<&str>,
+    ) -> Result<()> {
+        let id = self.table_id(table)?;
+        Ok(self.inner.set_comment(id, column, text).await?)
+    }
+
+    /// Sets or (`None`) removes a property of a table.
+    pub async fn set_property(
+        &mut self,
+        table: &str,
+        key: &str,
+        value: Option<&str>,
+    ) -> Result<()> {
+        let id = self.table_id(table)?;
+        Ok(self.inner.set_property(id, key, value).await?)
+    }
+
+    /// Writes once: commits `version` of the application `app_id` with the transaction.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists), here or at commit, when an earlier
+    /// attempt committed that version or a later one.
+    pub async fn set_app_transaction(
+        &mut self,
+        table: &str,
+        app_id: &str,
+        version: i64,
+    ) -> Result<()> {
+        let id = self.table_id(table)?;
+        Ok(self.inner.set_app_transaction(id, app_id, version).await?)
+    }
+
+    /// From now on the commit fails when a table that this transaction writes was changed since
+    /// its snapshot. See also [`TxnOptions::read_version`](crate::TxnOptions::read_version).
+    pub fn pin_reads(&mut self) {
+        self.inner.pin_reads();
     }
 
     /// A writer for a table, for callers that drive the writing themselves.

@@ -11,8 +11,8 @@ use tarndb_delta::effects::replaced_schema;
 use tarndb_table::TableError;
 use tarndb_table::codec::MetadataChange;
 use tarndb_txn::{
-    CatalogEffect, ConfigEffect, Effects, Isolation, OverwriteKind, Read, Removal, SchemaEffect,
-    TableEffects, Touched, rows_needed,
+    CatalogEffect, ConfigEffect, Effects, Isolation, KeySet, OverwriteKind, Read, Removal,
+    SchemaEffect, TableEffects, Touched, rows_needed,
 };
 use tarndb_types::{DbVersion, TableId, TimestampMs};
 
@@ -43,7 +43,14 @@ pub(crate) fn own_effects(txn: &Transaction) -> Result<Effects, DbError> {
             DbError::table(entry.map_or_else(|| id.to_string(), |e| e.display_name()))(error)
         })?;
     }
-    if txn.isolation == Isolation::Serializable {
+    if txn.pin.is_some() {
+        // Judged like the reads of a serializable transaction.
+        effects.isolation = Isolation::Serializable;
+        for table in effects.tables.values_mut() {
+            table.read = Some(Read::All);
+        }
+    }
+    if effects.isolation == Isolation::Serializable {
         for id in &changes.reads {
             effects.tables.entry(*id).or_default().read = Some(Read::All);
         }
@@ -63,6 +70,13 @@ fn fill_table_effects(table: &mut TableEffects, overlay: &Overlay) -> Result<(),
             .deletions
             .insert(path.clone(), Touched::Rows(rows.as_ref().clone()));
     }
+    table.keys = overlay.keys.as_ref().map(|keys| KeySet {
+        columns: keys.key.names(),
+        bits: u64::BITS,
+        hashes: keys.hashes.clone(),
+        covers_adds: overlay.keys_cover_adds(),
+    });
+    table.app_txns = overlay.app_txns.clone();
     for path in overlay.removes.keys() {
         table.removes.insert(path.clone(), Removal::Deleted);
     }
@@ -74,9 +88,14 @@ fn fill_table_effects(table: &mut TableEffects, overlay: &Overlay) -> Result<(),
         let carries = overlay.state.deletion_vectors_enabled();
         table.row_map = carries.then(|| Arc::clone(&moved.row_map));
     }
-    table.overwrite = overlay
-        .overwrite
-        .map(|source_read_target| OverwriteKind::All { source_read_target });
+    table.overwrite = match (overlay.overwrite, &overlay.overwritten) {
+        (Some(source_read_target), _) => Some(OverwriteKind::All { source_read_target }),
+        (None, Some(rows)) => Some(OverwriteKind::Where {
+            predicate: rows.predicate.to_string(),
+            source_read_target: rows.source_read_target,
+        }),
+        (None, None) => None,
+    };
     for change in &overlay.metadata {
         add_metadata_effect(table, change)?;
     }
@@ -249,6 +268,7 @@ pub(crate) async fn stored_effects(
             theirs.row_map = row_map::load(inner, &table, entry.notes.as_deref()).await?;
         }
         let known = effects.tables.entry(entry.table).or_default();
+        theirs.keys = entry.notes.as_ref().and_then(|notes| notes.keys.clone());
         theirs.created = known.created;
         theirs.dropped = known.dropped;
         theirs.renamed = known.renamed;

@@ -9,11 +9,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tarndb_delta::effects::{MODE_OVERWRITE, MODE_PARAMETER, SOURCE_READ_TARGET};
+use tarndb_delta::effects::{
+    MODE_OVERWRITE, MODE_PARAMETER, PREDICATE_PARAMETER, SOURCE_READ_TARGET,
+};
 use tarndb_table::codec::{Commit, CommitStamp, Entry, FileUpdate, MetadataChange, TableCodec};
 use tarndb_table::parquet::read::parquet_row_count;
 use tarndb_table::{DataFile, Deletion, DvDescriptor, RowSet, Statistics, TableState};
-use tarndb_txn::{Effects, Isolation, Operation, Removal, TableEffects, Touched};
+use tarndb_txn::{Effects, Isolation, KeySet, Operation, Removal, TableEffects, Touched};
 use tarndb_types::{TableId, TableVersion, TimestampMs};
 
 use super::stage::encode_small;
@@ -202,6 +204,7 @@ impl<'a> Encoder<'a> {
             adds: &files.adds,
             updates: &files.updates,
             removes: &files.removes,
+            app_txns: &overlay.app_txns,
             metadata: &metadata,
             data_change: overlay.moved.is_none(),
             stamp: CommitStamp {
@@ -362,11 +365,16 @@ fn own_file(file: &DataFile, vector: Option<DvDescriptor>) -> DataFile {
 
 /// What the entry tells those who will judge it.
 fn notes(overlay: &Overlay) -> Option<Arc<Notes>> {
-    let moved = overlay.moved.as_ref()?;
-    Some(Arc::new(Notes {
-        row_map: Some(moved.note.clone()),
-        ..Notes::default()
-    }))
+    let keys = overlay
+        .keys
+        .as_ref()
+        .and_then(|keys| KeySet::of(keys.key.names(), &keys.hashes, overlay.keys_cover_adds()));
+    let moved = overlay.moved.as_ref();
+    let notes = Notes {
+        row_map: moved.map(|moved| moved.note.clone()),
+        keys,
+    };
+    (!notes.is_empty()).then(|| Arc::new(notes))
 }
 
 /// The verdicts let nobody through whose file is gone; should one be, nothing is written.
@@ -399,16 +407,20 @@ fn pending_metadata(overlay: &Overlay, head: Option<&TableState>) -> Vec<Metadat
 /// What a reader of the table's history needs to know that its files do not show.
 fn parameters(overlay: &Overlay) -> BTreeMap<String, String> {
     let mut parameters = BTreeMap::new();
-    let mode = if overlay.overwrite.is_some() {
-        MODE_OVERWRITE
-    } else {
-        "Append"
-    };
+    let overwrites = overlay.overwrite.is_some() || overlay.overwritten.is_some();
+    let mode = if overwrites { MODE_OVERWRITE } else { "Append" };
     let appends = !overlay.adds.is_empty() && overlay.moved.is_none();
-    if overlay.overwrite.is_some() || appends {
+    if overwrites || appends {
         parameters.insert(MODE_PARAMETER.to_owned(), mode.to_owned());
     }
-    if overlay.overwrite == Some(true) {
+    let mut reads_target = overlay.overwrite == Some(true);
+    if overlay.overwrite.is_none()
+        && let Some(rows) = &overlay.overwritten
+    {
+        parameters.insert(PREDICATE_PARAMETER.to_owned(), rows.predicate.to_string());
+        reads_target = rows.source_read_target;
+    }
+    if reads_target {
         parameters.insert(SOURCE_READ_TARGET.to_owned(), "true".to_owned());
     }
     parameters

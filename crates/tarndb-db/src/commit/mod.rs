@@ -7,6 +7,7 @@
 
 mod effects;
 mod encode;
+mod evidence;
 mod group;
 mod outcome;
 mod queue;

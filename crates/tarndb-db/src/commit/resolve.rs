@@ -6,14 +6,15 @@
 
 use std::sync::Arc;
 
-use tarndb_txn::{Committed, Conflict, Effects, Evidence, Verdict, judge, rebase};
+use tarndb_txn::{Committed, Conflict, Effects, Reason, Verdict, judge, rebase};
 use tarndb_types::{DbVersion, TxnId};
 
 use super::effects::{own_effects, stored_effects};
+use super::evidence::Looker;
 use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::error::DbError;
-use crate::transaction::Transaction;
+use crate::transaction::{Pin, Transaction};
 
 /// How far a transaction is judged.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Resolver {
     id: TxnId,
     base: DbVersion,
     ours: Effects,
+    looker: Looker,
+    pin: Option<Pin>,
     catalog: Catalog,
 }
 
@@ -34,6 +37,8 @@ impl Resolver {
             id: txn.id,
             base: txn.snapshot.version(),
             ours: own_effects(txn)?,
+            looker: Looker::of(txn),
+            pin: txn.pin,
             catalog: txn.snapshot.catalog().clone(),
         })
     }
@@ -66,11 +71,15 @@ impl Resolver {
                 let effects =
                     stored_effects(&self.inner, &mut before, version, txn, &self.ours).await?;
                 self.catalog = before;
+                let evidence = self
+                    .looker
+                    .look(&self.inner, &after, txn, &self.ours, &effects)
+                    .await?;
                 let theirs = Committed {
                     version,
                     txn: txn.id,
                     effects,
-                    evidence: Evidence::none(),
+                    evidence,
                 };
                 self.allow(judge(&self.ours, &theirs))?;
                 self.ours = rebase(std::mem::take(&mut self.ours), &theirs);
@@ -114,10 +123,40 @@ impl Resolver {
             known.or_else(|| self.txn.changes.catalog.table_or_dropped(id))
         });
         let table = table.map(|table| table.display_name());
+        if let Some(error) = app_transaction_committed(&conflict, table.as_deref()) {
+            return error;
+        }
+        let conflict = Box::new(conflict);
+        if let Some(pin) = self.pin {
+            return DbError::ReadVersionChanged {
+                read_version: pin.version,
+                retryable: retryable && !pin.read_before,
+                table,
+                conflict,
+            };
+        }
         DbError::Conflict {
             retryable,
             table,
-            conflict: Box::new(conflict),
+            conflict,
         }
+    }
+}
+
+/// The conflict with another attempt of the same application transaction, which was first.
+fn app_transaction_committed(conflict: &Conflict, table: Option<&str>) -> Option<DbError> {
+    match &conflict.reason {
+        Reason::AppTxn {
+            app_id,
+            ours,
+            theirs,
+        } if theirs >= ours => Some(DbError::AppTransactionCommitted {
+            table: table.unwrap_or_default().to_owned(),
+            app_id: app_id.clone(),
+            version: *ours,
+            committed: *theirs,
+            at: Some(conflict.version),
+        }),
+        _ => None,
     }
 }

@@ -18,10 +18,11 @@ use tarndb_table::{
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
-use super::overlay::{FileDeletion, Moved};
+use super::overlay::{FileDeletion, Moved, OverwrittenRows};
 use super::{Overlay, Transaction};
 use crate::compact::Rewritten;
 use crate::error::DbError;
+use crate::upsert::KeysLooked;
 
 impl Transaction {
     /// Appends rows: writes them as data files now, visible to others at commit. Columns are
@@ -85,6 +86,34 @@ impl Transaction {
         self.notice_written(id, &written)?;
         self.overlay(id).await?.add_files(written.files, operation);
         self.changes.did(operation);
+        Ok(())
+    }
+
+    /// Adds the files of an upsert.
+    pub(crate) async fn add_upserted(
+        &mut self,
+        id: TableId,
+        written: Written,
+        looked: KeysLooked,
+    ) -> Result<(), DbError> {
+        self.notice_written(id, &written)?;
+        self.overlay(id).await?.add_upserted(written.files, looked);
+        self.changes.did(Operation::Upsert);
+        Ok(())
+    }
+
+    /// The keys that upserts of a table looked for so far.
+    pub(crate) fn keys_looked(&self, id: TableId) -> Option<&KeysLooked> {
+        self.changes.overlays.get(&id)?.keys.as_ref()
+    }
+
+    pub(super) async fn note_overwritten(
+        &mut self,
+        id: TableId,
+        overwritten: OverwrittenRows,
+    ) -> Result<(), DbError> {
+        self.overlay(id).await?.note_overwritten(overwritten);
+        self.changes.did(Operation::Overwrite);
         Ok(())
     }
 
@@ -166,7 +195,7 @@ impl Transaction {
     }
 
     /// Physical rows of a file; from its footer when the log does not say.
-    async fn row_count(&self, id: TableId, file: &DataFile) -> Result<u64, DbError> {
+    pub(crate) async fn row_count(&self, id: TableId, file: &DataFile) -> Result<u64, DbError> {
         if let Some(rows) = file.num_records() {
             return Ok(rows);
         }
@@ -292,7 +321,7 @@ impl Transaction {
         Ok(())
     }
 
-    async fn overlay(&mut self, id: TableId) -> Result<&mut Overlay, DbError> {
+    pub(super) async fn overlay(&mut self, id: TableId) -> Result<&mut Overlay, DbError> {
         if !self.changes.overlays.contains_key(&id) {
             let base = self.table(id).await?;
             self.changes.overlays.insert(id, Overlay::of_base(base));

@@ -7,7 +7,10 @@
 
 mod catalog;
 mod data;
+mod definition;
 pub(crate) mod overlay;
+mod overwrite_where;
+mod precondition;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,6 +24,8 @@ use tarndb_types::{DbVersion, TableId, TxnId, TxnRef};
 
 pub use catalog::NewTable;
 pub(crate) use overlay::Overlay;
+pub use overwrite_where::OverwriteReport;
+pub(crate) use precondition::Pin;
 
 use crate::catalog::{Catalog, TableEntry};
 use crate::commit;
@@ -40,6 +45,8 @@ pub struct Transaction {
     pub(crate) isolation: Isolation,
     /// The place that it has before the others of its handle.
     pub(crate) priority: Option<u64>,
+    /// What must not have changed for the commit to succeed.
+    pub(crate) pin: Option<Pin>,
     pub(crate) user_metadata: BTreeMap<String, Value>,
     pub(crate) changes: Changes,
 }
@@ -87,6 +94,10 @@ impl Transaction {
             operations: Vec::new(),
             notices: Vec::new(),
         };
+        let pin = options.read_version.map(|version| Pin {
+            version,
+            read_before: true,
+        });
         let (isolation, user_metadata) = (options.isolation, options.user_metadata);
         Self {
             snapshot,
@@ -94,6 +105,7 @@ impl Transaction {
             chosen_id,
             isolation,
             priority: None,
+            pin,
             user_metadata,
             changes,
         }

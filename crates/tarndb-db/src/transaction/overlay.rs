@@ -6,15 +6,16 @@
 //! It does no IO.
 //! Spec: docs/format/log.md, "Transactions".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tarndb_table::codec::{Commit, CommitStamp, MetadataChange, TableCodec, TableDefinition};
-use tarndb_table::{DataFile, Deletion, RowSet, TableError, TableState};
+use tarndb_table::{DataFile, Deletion, Predicate, RowSet, TableError, TableState};
 use tarndb_txn::{Operation, RowMap};
 use tarndb_types::{DatabaseId, DbVersion, TableVersion, TimestampMs, TxnId, Uuid};
 
 use crate::record::RowMapNote;
+use crate::upsert::KeysLooked;
 
 /// The engine that table commits name.
 pub(crate) const ENGINE: &str = concat!("TarnDB/", env!("CARGO_PKG_VERSION"));
@@ -41,6 +42,14 @@ pub(crate) struct Overlay {
     pub(crate) moved: Option<Moved>,
     /// All data of the base is replaced; whether the source read the table.
     pub(crate) overwrite: Option<bool>,
+    /// Rows that match a predicate are replaced.
+    pub(crate) overwritten: Option<OverwrittenRows>,
+    /// Keys that upserts looked for.
+    pub(crate) keys: Option<KeysLooked>,
+    /// Those of `adds` of which every new row has its key in `keys` (or none).
+    pub(crate) upserted: BTreeSet<String>,
+    /// Application transactions set.
+    pub(crate) app_txns: BTreeMap<String, i64>,
     /// Metadata changes in order.
     pub(crate) metadata: Vec<MetadataChange>,
     /// What was done, in order, without repetition.
@@ -56,6 +65,13 @@ pub(crate) struct Moved {
     pub(crate) row_map: Arc<RowMap>,
     /// How the record tells the map.
     pub(crate) note: RowMapNote,
+}
+
+/// The rows that an overwrite replaces.
+#[derive(Clone, Debug)]
+pub(crate) struct OverwrittenRows {
+    pub(crate) predicate: Predicate,
+    pub(crate) source_read_target: bool,
 }
 
 /// Rows to delete in one file, looked up and checked.
@@ -83,6 +99,10 @@ impl Overlay {
             removes: BTreeMap::new(),
             moved: None,
             overwrite: None,
+            overwritten: None,
+            keys: None,
+            upserted: BTreeSet::new(),
+            app_txns: BTreeMap::new(),
             metadata: Vec::new(),
             operations: Vec::new(),
         }
@@ -109,6 +129,7 @@ impl Overlay {
             && self.removes.is_empty()
             && self.moved.is_none()
             && self.overwrite.is_none()
+            && self.app_txns.is_empty()
             && self.metadata.is_empty()
     }
 
@@ -116,7 +137,11 @@ impl Overlay {
     /// change worth a record.
     pub(crate) fn only_emptied_nothing(&self) -> bool {
         let nothing = self.base.as_ref().is_some_and(|base| base.files.is_empty());
-        nothing && self.overwrite.is_some() && self.adds.is_empty() && self.metadata.is_empty()
+        nothing
+            && self.overwrite.is_some()
+            && self.adds.is_empty()
+            && self.app_txns.is_empty()
+            && self.metadata.is_empty()
     }
 
     pub(crate) fn did(&mut self, operation: Operation) {
@@ -163,6 +188,40 @@ impl Overlay {
         self.did(operation);
     }
 
+    /// Adds the files of an upsert, with the keys that it looked for.
+    pub(crate) fn add_upserted(&mut self, files: Vec<DataFile>, looked: KeysLooked) {
+        self.upserted
+            .extend(files.iter().map(|file| file.path.clone()));
+        match &mut self.keys {
+            Some(keys) => keys.extend(looked),
+            None => self.keys = Some(looked),
+        }
+        self.add_files(files, Operation::Upsert);
+    }
+
+    /// Whether every row that was added has its key in `keys`.
+    pub(crate) fn keys_cover_adds(&self) -> bool {
+        self.adds.keys().all(|path| self.upserted.contains(path))
+    }
+
+    /// Notes that the rows that match a predicate were replaced.
+    pub(crate) fn note_overwritten(&mut self, further: OverwrittenRows) {
+        self.overwritten = Some(match self.overwritten.take() {
+            None => further,
+            Some(earlier) => OverwrittenRows {
+                predicate: Predicate::Or(vec![earlier.predicate, further.predicate]),
+                source_read_target: earlier.source_read_target || further.source_read_target,
+            },
+        });
+        self.did(Operation::Overwrite);
+    }
+
+    pub(crate) fn set_app_transaction(&mut self, app_id: &str, version: i64) {
+        self.app_txns.insert(app_id.to_owned(), version);
+        let state = Arc::make_mut(&mut self.state);
+        state.app_txns.insert(app_id.to_owned(), version);
+    }
+
     /// Deletes rows by vectors.
     pub(crate) fn delete_rows(&mut self, deletions: Vec<FileDeletion>, operation: Operation) {
         let state = Arc::make_mut(&mut self.state);
@@ -195,6 +254,14 @@ impl Overlay {
         new: Vec<DataFile>,
         operation: Operation,
     ) {
+        // Rows carried along from files that were there count for no key.
+        let plain = |file: &Arc<DataFile>| {
+            self.adds.contains_key(&file.path) && !self.upserted.contains(&file.path)
+        };
+        if !old.iter().any(plain) {
+            self.upserted
+                .extend(new.iter().map(|file| file.path.clone()));
+        }
         let state = Arc::make_mut(&mut self.state);
         for file in old {
             state.files.remove(&file.path);
@@ -236,6 +303,9 @@ impl Overlay {
         self.own_deletions.clear();
         self.deletions.clear();
         self.removes.clear();
+        // All that is at the head goes, whatever was found before.
+        self.overwritten = None;
+        self.keys = None;
         Arc::make_mut(&mut self.state).files = imbl::OrdMap::new();
         // Of an empty base too: others may append before the commit.
         if self.base.is_some() {
@@ -335,6 +405,9 @@ fn changed_state(
     codec.apply(Some(base), &codec.encode(&commit)?)
 }
 
+/// For commits that are never written.
+static NO_APP_TXNS: BTreeMap<String, i64> = BTreeMap::new();
+
 /// A commit that is never written: it shows what the codec makes of a definition or a change.
 fn preview<'a>(
     head: Option<&'a TableState>,
@@ -354,6 +427,7 @@ fn preview<'a>(
         adds: &[],
         updates: &[],
         removes: &[],
+        app_txns: &NO_APP_TXNS,
         metadata,
         data_change: true,
         stamp: CommitStamp {

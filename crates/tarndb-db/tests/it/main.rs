@@ -10,6 +10,7 @@
 
 mod adversity;
 mod bad_input;
+mod cases;
 mod chaos;
 mod compaction;
 mod compaction_sweep;
@@ -26,3 +27,4 @@ mod support;
 mod sweep;
 mod transact;
 mod transactions;
+mod upserts;

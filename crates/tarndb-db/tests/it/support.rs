@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use bytes::Bytes;
 use futures::TryStreamExt as _;
 use object_store::memory::InMemory;
@@ -17,8 +17,8 @@ use tarndb_db::{
     TxnOptions,
 };
 use tarndb_storage::{Context, Path, Store};
-use tarndb_table::parquet::read::{ReadOptions, read_file_rows};
-use tarndb_table::{DataType, Field, RowSet, Schema, TableState};
+use tarndb_table::parquet::read::{ReadOptions, read_file, read_file_rows};
+use tarndb_table::{DataType, Field, RowSet, Schema, TableState, row_text};
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
@@ -146,6 +146,66 @@ pub(crate) async fn insert(db: &Database, id: TableId, rows: &[Row]) -> Committe
     let mut txn = begin(db).await;
     append(&mut txn, id, rows).await;
     txn.commit().await.unwrap()
+}
+
+/// A table of any columns.
+pub(crate) fn table_of(name: &str, columns: &[(&str, DataType)], partitions: &[&str]) -> NewTable {
+    let fields = columns
+        .iter()
+        .map(|(name, data_type)| Field::new(*name, data_type.clone(), true));
+    NewTable {
+        schema: Schema::new(fields.collect()),
+        partition_columns: partitions.iter().map(|name| (*name).to_owned()).collect(),
+        ..new_table(name)
+    }
+}
+
+/// A batch of nullable columns.
+pub(crate) fn columns(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    let columns = columns.into_iter().map(|(name, array)| (name, array, true));
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}
+
+pub(crate) fn longs(values: impl IntoIterator<Item = i64>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(values))
+}
+
+pub(crate) fn texts<'a>(values: impl IntoIterator<Item = &'a str>) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(values))
+}
+
+pub(crate) fn once(
+    batch: RecordBatch,
+) -> impl futures::Stream<Item = Result<RecordBatch, Infallible>> {
+    futures::stream::iter([Ok(batch)])
+}
+
+/// All rows as text, sorted.
+pub(crate) async fn told(db: &Database, id: TableId) -> Vec<String> {
+    told_at(&db.snapshot().await.unwrap(), id).await
+}
+
+pub(crate) async fn told_at(snapshot: &Snapshot, id: TableId) -> Vec<String> {
+    let state = snapshot.table(id).await.unwrap();
+    let location = snapshot.entry(id).unwrap().location.clone();
+    let mut rows = Vec::new();
+    for file in state.files.values() {
+        let deleted = snapshot.deleted_rows(id, &file.deletion).await.unwrap();
+        let batches = read_file(
+            snapshot.database().store(),
+            &location,
+            file,
+            &state.schema,
+            &state.partition_columns,
+            Some(&deleted),
+        );
+        let batches: Vec<_> = batches.await.unwrap().try_collect().await.unwrap();
+        for batch in batches {
+            rows.extend((0..batch.num_rows()).map(|row| row_text(&batch, row, &state.schema)));
+        }
+    }
+    rows.sort();
+    rows
 }
 
 /// Rows of a state with the file and position of each, sorted by id.

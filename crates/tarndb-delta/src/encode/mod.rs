@@ -16,7 +16,7 @@ use tarndb_table::{Commit, Entry};
 
 use self::draft::Draft;
 pub(crate) use self::draft::checked_partitioning;
-use crate::action::{Action, CommitInfo, DomainMetadata, TarnInfo};
+use crate::action::{Action, AppTxn, CommitInfo, DomainMetadata, TarnInfo};
 use crate::error::DeltaError;
 use crate::feature;
 
@@ -49,6 +49,7 @@ pub(crate) fn encode(commit: &Commit<'_>) -> Result<Entry, DeltaError> {
             .map(|metadata| Action::Metadata(Box::new(metadata))),
     );
     actions.push(Action::Domain(database_domain(commit)));
+    actions.extend(app_transactions(commit));
     actions.extend(file_actions);
     let lines = actions
         .iter()
@@ -99,6 +100,16 @@ fn commit_info(commit: &Commit<'_>, draft: &Draft) -> CommitInfo {
             changes: draft.changes.clone(),
         }),
     }
+}
+
+fn app_transactions<'a>(commit: &'a Commit<'_>) -> impl Iterator<Item = Action> + 'a {
+    commit.app_txns.iter().map(|(app_id, version)| {
+        Action::Txn(AppTxn {
+            app_id: app_id.clone(),
+            version: *version,
+            last_updated: Some(commit.stamp.timestamp.0),
+        })
+    })
 }
 
 fn database_domain(commit: &Commit<'_>) -> DomainMetadata {

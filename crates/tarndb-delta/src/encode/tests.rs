@@ -39,6 +39,8 @@ fn stamp(version: u64) -> CommitStamp {
     }
 }
 
+static NO_APP_TXNS: BTreeMap<String, i64> = BTreeMap::new();
+
 fn commit<'a>(head: Option<&'a TableState>, create: Option<&'a TableDefinition>) -> Commit<'a> {
     Commit {
         head,
@@ -49,6 +51,7 @@ fn commit<'a>(head: Option<&'a TableState>, create: Option<&'a TableDefinition>)
         adds: &[],
         updates: &[],
         removes: &[],
+        app_txns: &NO_APP_TXNS,
         metadata: &[],
         data_change: true,
         stamp: stamp(head.map_or(0, |head| head.version.0 + 1)),
@@ -424,4 +427,20 @@ fn replaced_schema_brings_its_features() {
             .protocol
             .lists_writer_feature("invariants")
     );
+}
+
+#[test]
+fn application_transactions_are_written_and_replayed() {
+    let head = created(&[], &[]);
+    let app_txns = BTreeMap::from([("app".to_owned(), 7), ("other".to_owned(), -1)]);
+    let entry = encode(&Commit {
+        app_txns: &app_txns,
+        ..commit(Some(&head), None)
+    })
+    .unwrap();
+    let line = "{\"txn\":{\"appId\":\"app\",\"version\":7,\"lastUpdated\":1001}}";
+    assert!(entry.lines.iter().any(|found| found == line), "{entry:?}");
+    let state = applied(&head, &entry);
+    assert_eq!(state.app_txns.get("app"), Some(&7));
+    assert_eq!(state.app_txns.get("other"), Some(&-1));
 }

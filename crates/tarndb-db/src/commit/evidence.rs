@@ -1,0 +1,254 @@
+//! Looking into rows that others added, where effects alone do not decide.
+//!
+//! Invariant: `No` only when every row that they added was looked at, or lies in a file that
+//! cannot hold a match by its partition values and statistics. What is not looked at is
+//! answered `Unknown`, which counts as a match.
+//! Does not decide; `tarndb-txn` does.
+//! Spec: docs/conflicts.md, "Evidence".
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use futures::TryStreamExt as _;
+use tarndb_table::parquet::read::read_file;
+use tarndb_table::{
+    DataFile, ErrorClass, KeyColumns, Predicate, Schema, TableError, TableState, is_true, key_hash,
+    may_match, row_text,
+};
+use tarndb_txn::{Answer, Effects, Evidence, Question, TableEffects, questions};
+use tarndb_types::TableId;
+
+use crate::catalog::{Catalog, TableEntry};
+use crate::database::Inner;
+use crate::error::DbError;
+use crate::record::{Action, RecordTxn};
+use crate::transaction::{Transaction, overlay::OverwrittenRows};
+use crate::upsert::KeysLooked;
+
+/// What a transaction relies on in one table.
+#[derive(Clone, Debug, Default)]
+struct Relied {
+    keys: Option<KeysLooked>,
+    overwritten: Option<OverwrittenRows>,
+}
+
+/// What a transaction relies on, kept for all verdicts of its commit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Looker {
+    tables: BTreeMap<TableId, Relied>,
+}
+
+impl Looker {
+    pub(super) fn of(txn: &Transaction) -> Self {
+        let tables = txn.changes.overlays.iter().filter_map(|(id, overlay)| {
+            let relied = Relied {
+                keys: overlay.keys.clone(),
+                overwritten: overlay.overwritten.clone(),
+            };
+            let any = relied.keys.is_some() || relied.overwritten.is_some();
+            any.then_some((*id, relied))
+        });
+        Self {
+            tables: tables.collect(),
+        }
+    }
+
+    /// Answers what has to be known of `txn`, which did `theirs`; `after` is the catalog right
+    /// after its record.
+    ///
+    /// # Cost
+    /// None when effects decide. Else two GETs for each file that the transaction added to a
+    /// table and that can hold a match, up to `DbOptions::evidence_bytes_max` per table.
+    pub(super) async fn look(
+        &self,
+        inner: &Inner,
+        after: &Catalog,
+        txn: &RecordTxn,
+        ours: &Effects,
+        theirs: &Effects,
+    ) -> Result<Evidence, DbError> {
+        let mut evidence = Evidence::none();
+        for (id, relied) in &self.tables {
+            let (Some(ours), Some(added)) = (ours.tables.get(id), theirs.tables.get(id)) else {
+                continue;
+            };
+            let asked = |level| questions(ours, added, level);
+            let asked = asked(Effects::default().isolation);
+            if asked.is_empty() {
+                continue;
+            }
+            let Some((table, state)) = state_after(inner, after, txn, *id).await? else {
+                continue;
+            };
+            let rows = AddedRows {
+                inner,
+                table: &table,
+                state: &state,
+                added,
+            };
+            if asked.contains(&Question::AddedKeys)
+                && let Some(keys) = &relied.keys
+            {
+                evidence.note(*id, Question::AddedKeys, rows.with_key(keys).await?);
+            }
+            if asked.contains(&Question::AddedInOverwrite)
+                && let Some(overwritten) = &relied.overwritten
+            {
+                let answer = rows.matching(&overwritten.predicate).await?;
+                evidence.note(*id, Question::AddedInOverwrite, answer);
+            }
+        }
+        Ok(evidence)
+    }
+}
+
+/// A table as the transaction left it; `None` when it did not write it or the table is gone.
+async fn state_after(
+    inner: &Inner,
+    after: &Catalog,
+    txn: &RecordTxn,
+    id: TableId,
+) -> Result<Option<(TableEntry, Arc<TableState>)>, DbError> {
+    let version = txn.actions.iter().find_map(|action| match action {
+        Action::Entry(entry) if entry.table == id => Some(entry.version),
+        _ => None,
+    });
+    let (Some(version), Some(table)) = (version, after.table(id)) else {
+        return Ok(None);
+    };
+    // A record may hold several versions of the table.
+    let mut table = TableEntry::clone(table);
+    table.version = version;
+    let state = inner.table_state(&table).await?;
+    Ok(Some((table, state)))
+}
+
+/// The rows that one transaction added to one table.
+struct AddedRows<'a> {
+    inner: &'a Inner,
+    table: &'a TableEntry,
+    state: &'a TableState,
+    added: &'a TableEffects,
+}
+
+/// How the look at one file ended early.
+enum Stop {
+    Found(String),
+    Gone(String),
+}
+
+impl AddedRows<'_> {
+    /// Whether one of them has one of our keys.
+    async fn with_key(&self, keys: &KeysLooked) -> Result<Answer, DbError> {
+        let names = keys.key.names();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let Ok(key) = KeyColumns::new(&self.state.schema, &names) else {
+            return Ok(Answer::Unknown("the key columns changed".to_owned()));
+        };
+        self.look(&keys.bounds, &key.schema(), |batch| {
+            let read = key.of(batch)?;
+            let mut bytes = Vec::new();
+            let holds = |row: &usize| {
+                read.read(*row, &mut bytes) && keys.hashes.contains(&key_hash(&bytes))
+            };
+            let found = (0..batch.num_rows()).find(holds);
+            Ok(found.map(|row| read.describe(row)))
+        })
+        .await
+    }
+
+    /// Whether one of them matches.
+    async fn matching(&self, predicate: &Predicate) -> Result<Answer, DbError> {
+        let schema = &self.state.schema;
+        let Ok(columns) = predicate.columns(schema) else {
+            return Ok(Answer::Unknown(
+                "the columns of the predicate changed".to_owned(),
+            ));
+        };
+        self.look(predicate, &columns, |batch| {
+            let matches = predicate.evaluate(batch, schema)?;
+            let found = (0..batch.num_rows()).find(|row| is_true(&matches, *row));
+            Ok(found.map(|row| row_text(batch, row, &columns)))
+        })
+        .await
+    }
+
+    /// Runs `test` over the columns of all rows in files that `bounds` does not exclude, until
+    /// it finds something.
+    async fn look(
+        &self,
+        bounds: &Predicate,
+        columns: &Schema,
+        test: impl Fn(&RecordBatch) -> Result<Option<String>, TableError>,
+    ) -> Result<Answer, DbError> {
+        let mut files = Vec::new();
+        for path in &self.added.added_files {
+            let Some(file) = self.state.files.get(path) else {
+                return Ok(Answer::Unknown(format!("file {path} is not known")));
+            };
+            if may_match(
+                bounds,
+                file,
+                &self.state.schema,
+                &self.state.partition_columns,
+            ) {
+                files.push(file);
+            }
+        }
+        let bytes: u64 = files.iter().map(|file| file.size_bytes).sum();
+        let budget = self.inner.options.evidence_bytes_max;
+        if bytes > budget {
+            return Ok(Answer::Unknown(format!(
+                "files with added rows have {bytes} bytes, more than the {budget} that are looked at"
+            )));
+        }
+        for file in files {
+            match self.look_into(file, columns, &test).await {
+                Ok(None) => {}
+                Ok(Some(Stop::Found(found))) => {
+                    return Ok(Answer::Yes(format!("{found} in file {}", file.path)));
+                }
+                Ok(Some(Stop::Gone(path))) => {
+                    return Ok(Answer::Unknown(format!("file {path} is gone")));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Answer::No)
+    }
+
+    async fn look_into(
+        &self,
+        file: &DataFile,
+        columns: &Schema,
+        test: &impl Fn(&RecordBatch) -> Result<Option<String>, TableError>,
+    ) -> Result<Option<Stop>, DbError> {
+        let name = self.table.display_name();
+        let deleted = self.inner.deleted_rows(self.table, &file.deletion).await?;
+        let rows = read_file(
+            &self.inner.store,
+            &self.table.location,
+            file,
+            columns,
+            &self.state.partition_columns,
+            Some(&deleted),
+        );
+        let found = async {
+            let mut rows = rows.await?;
+            while let Some(batch) = rows.try_next().await? {
+                if let Some(found) = test(&batch)? {
+                    return Ok(Some(Stop::Found(found)));
+                }
+            }
+            Ok(None)
+        };
+        match found.await {
+            // Vacuumed after the table moved on: what was in it cannot be known any more.
+            Err(error) if TableError::class(&error) == ErrorClass::NotFound => {
+                Ok(Some(Stop::Gone(file.path.clone())))
+            }
+            other => other.map_err(DbError::table(name)),
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Upserts: rows that replace those with the same key and are inserted where there is none.
+//!
+//! Invariant: decided on the transaction's own view, and recorded so that the decision holds at
+//! commit: rows that were replaced are deleted by position, and the keys of the whole source
+//! are noted, so that a row with one of them that others add in the meantime is a conflict.
+//! Does not: demand that keys are unique in the table; each row with the key is replaced.
+//! Spec: docs/conflicts.md, "Keys"; docs/format/log.md, "Keys".
+
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use futures::{Stream, TryStreamExt as _};
+use tarndb_table::parquet::read::{ReadOptions, read_file_rows};
+use tarndb_table::{
+    DataFile, Field, KeyColumns, RowSet, Schema, TableError, TableState, TableWriter, may_match,
+};
+use tarndb_txn::Operation;
+use tarndb_types::TableId;
+
+pub(crate) use source::KeysLooked;
+
+use crate::error::DbError;
+use crate::transaction::Transaction;
+use source::{RowRef, Source};
+
+/// Rows put together at once.
+const ROWS_AT_ONCE: usize = 8192;
+
+/// What an upsert did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UpsertReport {
+    /// Rows of the source that had no counterpart.
+    pub inserted: u64,
+    /// Rows of the table that were replaced.
+    pub updated: u64,
+    /// Data files in which keys were looked up; the others could not hold any.
+    pub files_read: u64,
+}
+
+/// Rows of one file that have a counterpart, ascending by position.
+#[derive(Default)]
+struct Matches {
+    positions: RowSet,
+    rows: Vec<RowRef>,
+}
+
+impl Transaction {
+    /// Replaces the rows whose columns `on` equal those of a row of the source, and inserts the
+    /// other rows of the source. The source's columns go by name, in any case and order; those
+    /// that it lacks keep their value in rows that are replaced and are NULL in new ones. NULL
+    /// in a key column equals nothing, so such rows are inserted.
+    ///
+    /// Others that add a row with one of these keys before the commit are a retryable conflict,
+    /// also where the keys were not found here.
+    ///
+    /// # Errors
+    /// [`DbError::DuplicateKey`] for a key that the source has twice;
+    /// [`DbError::SourceTooLarge`] for a source above `DbOptions::upsert_bytes_max`, which is
+    /// held in memory; [`DbError::SecondKey`] after an upsert of the same table by other
+    /// columns; columns that the table does not have, values that do not fit, NULL for a
+    /// NOT NULL column in a new row. Nothing is changed then.
+    ///
+    /// # Cost
+    /// Two GETs for each file that can hold a key by its statistics and partition values (the
+    /// key columns are read), two more where rows of it are replaced and the source lacks
+    /// columns; 1 PUT per file of about 128 MiB written.
+    pub async fn upsert<S, E>(
+        &mut self,
+        id: TableId,
+        on: &[&str],
+        source: S,
+    ) -> Result<UpsertReport, DbError>
+    where
+        S: Stream<Item = Result<RecordBatch, E>>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let name = self.entry(id)?.display_name();
+        let state = self.table(id).await?;
+        let key = KeyColumns::new(&state.schema, on).map_err(DbError::table(name.as_str()))?;
+        if let Some(earlier) = self.keys_looked(id)
+            && earlier.key.names() != key.names()
+        {
+            return Err(DbError::SecondKey {
+                table: name,
+                first: earlier.key.names().join(", "),
+                second: key.names().join(", "),
+            });
+        }
+        let bytes_max = self.inner().options.upsert_bytes_max;
+        let source = Source::collect(&name, key, &state.schema, bytes_max, source).await?;
+        if source.is_empty() {
+            return Ok(UpsertReport::default());
+        }
+        let mut writer = self.writer(id).await?;
+        let mut upsert = Upsert::new(self, id, &state, &source);
+        upsert.replace(&mut writer).await?;
+        let inserted = upsert.insert(&mut writer).await?;
+        let (files_read, deleted) = (upsert.files_read, upsert.deleted);
+        let written = writer.finish().await.map_err(DbError::table(name))?;
+        let updated = self.delete_rows(id, deleted, Operation::Upsert).await?;
+        self.add_upserted(id, written, source.into_looked()).await?;
+        Ok(UpsertReport {
+            inserted,
+            updated,
+            files_read,
+        })
+    }
+}
+
+/// An upsert under way. It only reads and writes new files; the transaction is changed by the
+/// caller, once nothing more can fail.
+struct Upsert<'a> {
+    txn: &'a Transaction,
+    id: TableId,
+    state: &'a TableState,
+    source: &'a Source,
+    deleted: BTreeMap<String, RowSet>,
+    /// Source rows that have a counterpart.
+    matched: BTreeSet<RowRef>,
+    files_read: u64,
+}
+
+impl<'a> Upsert<'a> {
+    fn new(txn: &'a Transaction, id: TableId, state: &'a TableState, source: &'a Source) -> Self {
+        Self {
+            txn,
+            id,
+            state,
+            source,
+            deleted: BTreeMap::new(),
+            matched: BTreeSet::new(),
+            files_read: 0,
+        }
+    }
+
+    /// Writes the new forms of all rows that have a counterpart, file by file.
+    async fn replace(&mut self, writer: &mut TableWriter) -> Result<(), DbError> {
+        let bounds = self.source.bounds();
+        let state = self.state;
+        for file in state.files.values() {
+            if !may_match(&bounds, file, &state.schema, &state.partition_columns) {
+                continue;
+            }
+            self.files_read += 1;
+            let matches = self.matches(file).await?;
+            if matches.rows.is_empty() {
+                continue;
+            }
+            self.matched.extend(&matches.rows);
+            if self.source.is_complete() {
+                for rows in matches.rows.chunks(ROWS_AT_ONCE) {
+                    let batch = self.assemble(rows, None)?;
+                    self.write(writer, &batch).await?;
+                }
+            } else {
+                self.replace_some_columns(writer, file, &matches).await?;
+            }
+            self.deleted.insert(file.path.clone(), matches.positions);
+        }
+        Ok(())
+    }
+
+    /// Looks up the keys of the live rows of a file.
+    async fn matches(&self, file: &DataFile) -> Result<Matches, DbError> {
+        let mut found = Matches::default();
+        let key = self.source.key();
+        let entry = self.txn.entry(self.id)?;
+        let deleted = self.txn.deleted_rows(self.id, &file.deletion).await?;
+        let mut live = read_file_rows(
+            &self.txn.inner().store,
+            &entry.location,
+            file,
+            &key.schema(),
+            &self.state.partition_columns,
+            Some(&deleted),
+            ReadOptions::default(),
+        )
+        .await
+        .map_err(|error| self.error(error))?;
+        let mut bytes = Vec::new();
+        while let Some(rows) = live.try_next().await.map_err(|error| self.error(error))? {
+            let keys = key.of(&rows.batch).map_err(|error| self.error(error))?;
+            for (row, position) in rows.positions.iter().enumerate() {
+                if keys.read(row, &mut bytes)
+                    && let Some(source) = self.source.find(&bytes)
+                {
+                    found.positions.insert(*position);
+                    found.rows.push(source);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes rows of a file anew with the source's columns in place of theirs.
+    async fn replace_some_columns(
+        &self,
+        writer: &mut TableWriter,
+        file: &DataFile,
+        matches: &Matches,
+    ) -> Result<(), DbError> {
+        let others = self.source.others(&self.state.schema);
+        // All but the rows wanted are masked out.
+        let mut masked = RowSet::new();
+        masked.insert_range(0..self.txn.row_count(self.id, file).await?);
+        masked -= &matches.positions;
+        let entry = self.txn.entry(self.id)?;
+        let mut kept = read_file_rows(
+            &self.txn.inner().store,
+            &entry.location,
+            file,
+            &others,
+            &self.state.partition_columns,
+            Some(&masked),
+            ReadOptions {
+                batch_rows: ROWS_AT_ONCE,
+            },
+        )
+        .await
+        .map_err(|error| self.error(error))?;
+        let mut rest = matches.rows.as_slice();
+        while let Some(rows) = kept.try_next().await.map_err(|error| self.error(error))? {
+            let (now, later) =
+                rest.split_at_checked(rows.batch.num_rows())
+                    .ok_or(DbError::Internal {
+                        what: "a file gave more rows than were matched",
+                    })?;
+            rest = later;
+            let batch = self.assemble(now, Some(&rows.batch))?;
+            self.write(writer, &batch).await?;
+        }
+        if rest.is_empty() {
+            Ok(())
+        } else {
+            Err(DbError::Internal {
+                what: "a file gave fewer rows than were matched",
+            })
+        }
+    }
+
+    /// Writes the source's rows without a counterpart; how many these are.
+    async fn insert(&mut self, writer: &mut TableWriter) -> Result<u64, DbError> {
+        let matched = std::mem::take(&mut self.matched);
+        let new: Vec<RowRef> = self
+            .source
+            .rows()
+            .filter(|row| !matched.contains(row))
+            .collect();
+        if !new.is_empty()
+            && let Some(column) = self.source.lacks_required(&self.state.schema)
+        {
+            let column = column.name.clone();
+            return Err(self.error(TableError::NullInNotNull { column, row: 0 }));
+        }
+        for rows in new.chunks(ROWS_AT_ONCE) {
+            let batch = self.assemble(rows, None)?;
+            self.write(writer, &batch).await?;
+        }
+        Ok(new.len() as u64)
+    }
+
+    /// Rows of the table: the source's columns, then those of `others`, then NULL.
+    fn assemble(
+        &self,
+        rows: &[RowRef],
+        others: Option<&RecordBatch>,
+    ) -> Result<RecordBatch, DbError> {
+        let given = self.source.take(rows).map_err(|error| self.error(error))?;
+        let column = |field: &Field| -> ArrayRef {
+            let known = given.column_by_name(&field.name);
+            let known = known.or_else(|| others.and_then(|kept| kept.column_by_name(&field.name)));
+            known.map_or_else(
+                || new_null_array(&field.data_type.to_arrow(), rows.len()),
+                Arc::clone,
+            )
+        };
+        let columns = self.state.schema.fields.iter().map(column).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        RecordBatch::try_new_with_options(self.state.schema.to_arrow(), columns, &options).map_err(
+            |source| {
+                self.error(TableError::Arrow {
+                    context: "putting upserted rows together",
+                    source,
+                })
+            },
+        )
+    }
+
+    async fn write(&self, writer: &mut TableWriter, batch: &RecordBatch) -> Result<(), DbError> {
+        let result = writer.write(batch).await;
+        result.map_err(|error| self.error(error))
+    }
+
+    fn error(&self, error: TableError) -> DbError {
+        match self.txn.entry(self.id) {
+            Ok(entry) => DbError::table(entry.display_name())(error),
+            Err(missing) => missing,
+        }
+    }
+}
+
+/// The columns of `schema` that are not in `given`.
+fn without(schema: &Schema, given: &Schema) -> Schema {
+    let missing = |field: &&Field| given.field(&field.name).is_none();
+    Schema::new(schema.fields.iter().filter(missing).cloned().collect())
+}
