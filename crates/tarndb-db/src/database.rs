@@ -20,6 +20,7 @@ use crate::commit::CommitQueue;
 use crate::error::DbError;
 use crate::head::Head;
 use crate::metrics::MetricsCells;
+use crate::moment::Moment;
 use crate::options::{DbOptions, TxnOptions};
 use crate::priority::Priorities;
 use crate::publish::Publisher;
@@ -82,6 +83,7 @@ impl Database {
             .txns
             .first()
             .map_or(TxnId(uuid::Uuid::nil()), |txn| txn.id);
+        let begun = Moment::now(store.context());
         tracing::debug!(target: "tarndb::step", version = 0, "record.begin");
         let is_ours = move |bytes: &[u8]| record::holds_txn(bytes, txn);
         let appended = log
@@ -97,7 +99,7 @@ impl Database {
             }
         }
         check_clock(&store, &log).await?;
-        Ok(Self::with(store, log, options, catalog))
+        Ok(Self::with(store, log, options, (catalog, begun)))
     }
 
     /// Opens a database.
@@ -109,16 +111,16 @@ impl Database {
     /// Three rounds of requests, however long the log is.
     pub async fn open(store: Store, options: DbOptions) -> Result<Self, DbError> {
         let log = LogDir::new(store.clone(), layout::log_dir());
-        let opened = open::load_latest(&store, &log).await?;
-        let database = Self::with(store, log, options, opened.catalog);
+        let (opened, seen) = open::load_in_time(&store, &log, options.head_expiry).await?;
+        let database = Self::with(store, log, options, (opened.catalog, seen));
         for record in opened.records {
-            database.inner.caches.put_record(record);
+            database.inner.caches.put_chained(record);
         }
         publish::after_open(&database.inner);
         Ok(database)
     }
 
-    fn with(store: Store, log: LogDir, options: DbOptions, catalog: Catalog) -> Self {
+    fn with(store: Store, log: LogDir, options: DbOptions, head: (Catalog, Moment)) -> Self {
         let context = store.context().clone();
         let caches = Caches::new(options.cached_states_max);
         let inner = Inner {
@@ -126,7 +128,7 @@ impl Database {
             log,
             options,
             codecs: codecs(),
-            head: Head::new(catalog, context),
+            head: Head::new(head.0, head.1, context),
             caches,
             queue: CommitQueue::default(),
             priorities: Priorities::default(),
@@ -254,23 +256,43 @@ impl Inner {
 
     /// Moves the head to the newest version.
     pub(crate) async fn refresh(&self) -> Result<(), DbError> {
-        if self.head.age() > self.options.head_expiry {
-            let opened = open::load_latest(&self.store, &self.log).await?;
-            self.head.replace(opened.catalog);
-            return Ok(());
-        }
         loop {
-            let known = self.head.catalog().version();
-            let next = known.next();
-            let Some(bytes) = self.log.read(next.0).await.map_err(DbError::log)? else {
-                self.head.confirm(known);
+            let (known, seen) = self.head.current();
+            let asked = Moment::now(self.context());
+            let next = known.version().next();
+            if self.is_expired(seen) {
+                return self.open_anew().await;
+            }
+            let read = self.log.read(next.0).await.map_err(DbError::log)?;
+            // Paused meanwhile: the record after ours may have come and gone since.
+            if self.is_expired(seen) {
+                return self.open_anew().await;
+            }
+            let Some(bytes) = read else {
+                self.head.confirm(known.version(), asked);
                 return Ok(());
             };
             self.absorb(next, &bytes)?;
         }
     }
 
-    /// Takes a record that is in the log into caches and head.
+    /// Whether records that were written since `seen` may have been cleaned up.
+    pub(crate) fn is_expired(&self, seen: Moment) -> bool {
+        seen.age(self.context()) > self.options.head_expiry
+    }
+
+    /// Moves the head to the newest version without trusting what is known.
+    pub(crate) async fn open_anew(&self) -> Result<(), DbError> {
+        let expiry = self.options.head_expiry;
+        let (opened, seen) = open::load_in_time(&self.store, &self.log, expiry).await?;
+        self.head.replace(opened.catalog, seen);
+        for record in opened.records {
+            self.caches.put_chained(record);
+        }
+        Ok(())
+    }
+
+    /// Takes the record right after the head into caches and head.
     pub(crate) fn absorb(&self, version: DbVersion, bytes: &[u8]) -> Result<Arc<Record>, DbError> {
         let record = Arc::new(open::decode_record(&self.log, version, bytes)?);
         self.absorb_record(&record)?;
@@ -280,7 +302,7 @@ impl Inner {
     /// The same for a record that is decoded already.
     pub(crate) fn absorb_record(&self, record: &Arc<Record>) -> Result<(), DbError> {
         self.head.absorb(record)?;
-        self.caches.put_record(Arc::clone(record));
+        self.caches.put_chained(Arc::clone(record));
         Ok(())
     }
 }

@@ -48,6 +48,8 @@ pub enum ErrorKind {
     Cancelled,
     /// The outcome is open; ask for it by the transaction's id.
     Pending,
+    /// The outcome cannot be told any more.
+    OutcomeExpired,
     /// A bug.
     Internal,
 }
@@ -226,6 +228,27 @@ pub enum DbError {
     )]
     Pending {
         /// To ask again.
+        txn: TxnRef,
+    },
+    /// The transaction was aborted for good, because its outcome would have stayed open.
+    #[error(
+        "the transaction was aborted by a fence, nothing of it was committed: txn={txn} fence={fence}; run it again{}",
+        if *chosen_id { " under another id" } else { "" }
+    )]
+    Fenced {
+        /// The transaction.
+        txn: TxnRef,
+        /// Version of the record with the fence.
+        fence: DbVersion,
+        /// Whether the caller chose the id, which is now of no use.
+        chosen_id: bool,
+    },
+    /// The records that would tell the outcome were cleaned up.
+    #[error(
+        "the outcome of the transaction cannot be told any more, the log was cleaned up: txn={txn}; look at the data to see whether it was applied"
+    )]
+    OutcomeExpired {
+        /// The transaction.
         txn: TxnRef,
     },
     /// A clock that is ahead of the store's.
@@ -410,14 +433,22 @@ impl DbError {
             | Self::ReadVersionChanged {
                 retryable: true, ..
             }
-            | Self::BaseExpired { .. } => ErrorKind::ConflictRetryable,
+            | Self::BaseExpired { .. }
+            // The next run gets an id of its own.
+            | Self::Fenced {
+                chosen_id: false, ..
+            } => ErrorKind::ConflictRetryable,
             Self::Conflict {
                 retryable: false, ..
             }
             | Self::ReadVersionChanged {
                 retryable: false, ..
+            }
+            | Self::Fenced {
+                chosen_id: true, ..
             } => ErrorKind::ConflictIncompatible,
             Self::Pending { .. } => ErrorKind::Pending,
+            Self::OutcomeExpired { .. } => ErrorKind::OutcomeExpired,
             Self::UnknownReaderFeature { .. }
             | Self::UnknownWriterFeature { .. }
             | Self::UnknownAction { .. }
@@ -509,13 +540,33 @@ fn store_kind(error: &StoreError) -> ErrorKind {
     }
 }
 
-/// How a transaction ended, for whoever asks by its id.
+/// How a transaction ended, for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TxnOutcome {
+    /// It is in the log.
+    Committed {
+        /// The record's version.
+        version: DbVersion,
+    },
+    /// Nothing of it was committed, nor ever will be.
+    Aborted {
+        /// Version of the record with the fence.
+        fence: DbVersion,
+    },
+}
+
+/// Whether a transaction ended, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxnStatus {
     /// It is in the log.
     Committed {
         /// The record's version.
         version: DbVersion,
+    },
+    /// A fence aborted it for good.
+    Aborted {
+        /// Version of the record with the fence.
+        fence: DbVersion,
     },
     /// It is not in the log up to the head. A writer that is still running may yet commit it.
     NotCommitted {

@@ -1,43 +1,21 @@
 //! The newest version that a handle knows, and how it moves forward.
 //!
 //! Invariant: it only moves forward, one record at a time or by opening anew; a reader gets a
-//! catalog that never changes under it. Nothing here waits for the store with a lock held.
-//! Spec: docs/format/log.md, "Refreshing".
+//! catalog that never changes under it. `seen` is a moment at which the log held nothing after
+//! the version; a record that is merely read does not make it later. Nothing here waits for the
+//! store with a lock held.
+//! Spec: docs/format/log.md, "Refreshing" and "Late writers".
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tarndb_storage::Context;
-use tarndb_types::{DbVersion, TableId, TableVersion, TimestampMs};
+use tarndb_types::{DbVersion, TableId, TableVersion};
 
 use crate::catalog::Catalog;
 use crate::error::DbError;
+use crate::moment::Moment;
 use crate::record::Record;
-
-/// A moment on both clocks: the machine may sleep, and wall clocks may be set.
-#[derive(Clone, Copy, Debug)]
-struct Moment {
-    monotonic: Duration,
-    wall: TimestampMs,
-}
-
-impl Moment {
-    fn now(context: &Context) -> Self {
-        Self {
-            monotonic: context.monotonic(),
-            wall: context.now(),
-        }
-    }
-
-    /// The larger of what both clocks say.
-    fn age(self, context: &Context) -> Duration {
-        let now = Self::now(context);
-        let wall = u64::try_from(now.wall.0.saturating_sub(self.wall.0)).unwrap_or(0);
-        now.monotonic
-            .saturating_sub(self.monotonic)
-            .max(Duration::from_millis(wall))
-    }
-}
 
 #[derive(Debug)]
 struct Inner {
@@ -53,10 +31,11 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn new(catalog: Catalog, context: Context) -> Self {
+    /// `seen`: noted before the log was listed.
+    pub(crate) fn new(catalog: Catalog, seen: Moment, context: Context) -> Self {
         let inner = Inner {
             catalog: Arc::new(catalog),
-            seen: Moment::now(&context),
+            seen,
         };
         Self {
             inner: Mutex::new(inner),
@@ -68,16 +47,22 @@ impl Head {
         Arc::clone(&self.lock().catalog)
     }
 
+    /// The head and when it was the newest version.
+    pub(crate) fn current(&self) -> (Arc<Catalog>, Moment) {
+        let inner = self.lock();
+        (Arc::clone(&inner.catalog), inner.seen)
+    }
+
     /// How long ago the store last confirmed the head.
     pub(crate) fn age(&self) -> Duration {
         self.lock().seen.age(&self.context)
     }
 
-    /// The store said that there is nothing after `version`.
-    pub(crate) fn confirm(&self, version: DbVersion) {
+    /// There was nothing after `version` when the store was asked at `asked`.
+    pub(crate) fn confirm(&self, version: DbVersion, asked: Moment) {
         let mut inner = self.lock();
         if inner.catalog.version() >= version {
-            inner.seen = Moment::now(&self.context);
+            inner.seen = inner.seen.later(asked);
         }
     }
 
@@ -89,15 +74,14 @@ impl Head {
             let next = inner.catalog.apply(record);
             let next = next.map_err(|violation| DbError::Invariant { version, violation })?;
             inner.catalog = Arc::new(next);
-            inner.seen = Moment::now(&self.context);
         }
         Ok(Arc::clone(&inner.catalog))
     }
 
-    /// Moves to a catalog that was opened anew, unless it is older.
-    pub(crate) fn replace(&self, mut catalog: Catalog) {
+    /// Moves to a catalog that was opened anew since `asked`, unless it is older.
+    pub(crate) fn replace(&self, mut catalog: Catalog, asked: Moment) {
         let mut inner = self.lock();
-        inner.seen = Moment::now(&self.context);
+        inner.seen = inner.seen.later(asked);
         if catalog.version() > inner.catalog.version() {
             catalog.adopt_published(&inner.catalog);
             inner.catalog = Arc::new(catalog);

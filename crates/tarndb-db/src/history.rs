@@ -12,6 +12,7 @@ use crate::commit;
 use crate::database::Database;
 use crate::error::{DbError, TxnStatus};
 use crate::record::{Action, RecordTxn};
+use crate::states::Ended;
 
 /// One committed transaction.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,10 +83,11 @@ impl Database {
         Ok(entries)
     }
 
-    /// How a transaction ended.
+    /// How a transaction ended, if it did. Writes nothing: a writer that is still at it may
+    /// commit it afterwards; [`Self::resolve`] puts an end to that.
     ///
     /// # Errors
-    /// [`DbError::RecordMissing`] when records after its base were cleaned up.
+    /// [`DbError::OutcomeExpired`] when records after its base were cleaned up.
     ///
     /// # Cost
     /// A refresh and a GET per record after its base that is not cached.
@@ -93,11 +95,27 @@ impl Database {
         self.inner.check_open()?;
         self.inner.refresh().await?;
         let head = self.inner.head.catalog().version();
-        let found = commit::find(&self.inner, txn.base, txn.id, head).await?;
+        let found = commit::find(&self.inner, txn, head).await?;
         Ok(match found {
-            Some(version) => TxnStatus::Committed { version },
+            Some(Ended::Committed(version)) => TxnStatus::Committed { version },
+            Some(Ended::Fenced(fence)) => TxnStatus::Aborted { fence },
             None => TxnStatus::NotCommitted { head },
         })
+    }
+
+    /// How a transaction ended, for good: one that is in no record is aborted by a fence, even
+    /// if its writer is still at it. The answer never changes.
+    ///
+    /// # Errors
+    /// [`DbError::Pending`] while the store does not answer; [`DbError::OutcomeExpired`] when
+    /// records after its base were cleaned up; [`DbError::VersionNotFound`] for a base above
+    /// the newest version, which no transaction of this database has.
+    ///
+    /// # Cost
+    /// As [`Self::lookup`], and 1 PUT for a transaction that has not ended.
+    pub async fn resolve(&self, txn: TxnRef) -> Result<TxnOutcome, DbError> {
+        self.inner.check_open()?;
+        commit::resolve(&self.inner, txn).await
     }
 }
 

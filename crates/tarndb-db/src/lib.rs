@@ -10,7 +10,7 @@
 //! Spec: docs/format/log.md, docs/format/checkpoint.md, docs/format/publishing.md.
 //!
 //! - [`record`], [`catalog`], [`invariants`], [`checkpoint`]: what is on disk, pure.
-//! - `open`, `head`, `states`, `clock`: from disk to memory.
+//! - `open`, `head`, `states`, `clock`, `moment`: from disk to memory.
 //! - [`database`], [`snapshot`], [`transaction`]: what callers hold.
 //! - `commit`, [`publish`]: what makes changes visible, here and to foreign readers.
 //! - [`compact`]: files written anew, their rows unchanged.
@@ -31,6 +31,7 @@ pub mod history;
 pub mod invariants;
 mod layout;
 pub mod metrics;
+mod moment;
 mod open;
 pub mod options;
 mod priority;
@@ -47,7 +48,7 @@ pub use catalog::{CATALOG_NAME, Catalog, DEFAULT_SCHEMA, SchemaEntry, TableEntry
 pub use check::{CheckReport, Finding, Progress};
 pub use compact::{CompactOptions, CompactReport, Rewritten};
 pub use database::Database;
-pub use error::{DbError, Divergence, ErrorKind, TxnStatus, table_kind};
+pub use error::{DbError, Divergence, ErrorKind, TxnOutcome, TxnStatus, table_kind};
 pub use history::{LogEntry, TableChange};
 pub use metrics::Metrics;
 pub use options::{DbOptions, PublishMode, TxnOptions};

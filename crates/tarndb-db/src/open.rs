@@ -5,6 +5,7 @@
 //! Spec: docs/format/log.md, "Opening".
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tarndb_log::{LogDir, LogError, hint};
 use tarndb_storage::Store;
@@ -12,11 +13,15 @@ use tarndb_types::DbVersion;
 
 use crate::catalog::Catalog;
 use crate::error::DbError;
+use crate::moment::Moment;
 use crate::record::{self, Record};
 use crate::{checkpoint, invariants, layout};
 
 /// Reader features of the log that this build knows.
 const READER_FEATURES: [&str; 0] = [];
+
+/// Loads of the newest catalog before a slow one is taken as it is.
+const LOADS_MAX: u32 = 3;
 
 /// A catalog and the records that were read to get it.
 #[derive(Debug)]
@@ -68,11 +73,33 @@ pub(crate) fn log_error(log: &LogDir, error: LogError) -> DbError {
     }
 }
 
+/// The newest catalog and a moment at which the log held nothing after it. What took so long
+/// that a cleanup may have come in between is loaded again; should that not help, the moment
+/// tells.
+///
+/// # Cost
+/// As [`load_latest`].
+pub(crate) async fn load_in_time(
+    store: &Store,
+    log: &LogDir,
+    expiry: Duration,
+) -> Result<(Opened, Moment), DbError> {
+    let mut attempt = 1;
+    loop {
+        let asked = Moment::now(store.context());
+        let opened = load_latest(store, log).await?;
+        if asked.age(store.context()) <= expiry || attempt == LOADS_MAX {
+            return Ok((opened, asked));
+        }
+        attempt += 1;
+    }
+}
+
 /// The newest catalog.
 ///
 /// # Cost
 /// Three rounds: the hint; the checkpoint and a LIST of the log after it; the tail.
-pub(crate) async fn load_latest(store: &Store, log: &LogDir) -> Result<Opened, DbError> {
+async fn load_latest(store: &Store, log: &LogDir) -> Result<Opened, DbError> {
     let hinted = hint::read_hint(store, &layout::hint_key())
         .await
         .map(DbVersion);

@@ -31,7 +31,7 @@ const ENTRIES_PARALLEL: usize = 16;
 /// Loaded deletion vectors kept in memory, and their bytes when stored.
 const DELETIONS_MAX: usize = 1024;
 const DELETIONS_BYTES_MAX: usize = 64 << 20;
-/// Ids of committed transactions kept, so that a retry under the same id finds its commit.
+/// Ids of transactions that ended kept, so that a retry under the same id finds its commit.
 const RECENT_TXNS_MAX: usize = 4096;
 
 type DeletionKey = (TableId, String, Option<i32>);
@@ -47,7 +47,16 @@ struct CachesInner {
     records: Lru<DbVersion, Arc<Record>>,
     states: Lru<(TableId, TableVersion), Arc<TableState>>,
     deletions: Lru<DeletionKey, Arc<RowSet>>,
-    recent: BTreeMap<TxnId, DbVersion>,
+    ended: BTreeMap<TxnId, Ended>,
+}
+
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Committed by this record.
+    Committed(DbVersion),
+    /// Aborted for good by the fence in this record.
+    Fenced(DbVersion),
 }
 
 impl Caches {
@@ -56,22 +65,34 @@ impl Caches {
             records: Lru::new(RECORDS_MAX).with_weight_max(RECORDS_BYTES_MAX),
             states: Lru::new(states_max),
             deletions: Lru::new(DELETIONS_MAX).with_weight_max(DELETIONS_BYTES_MAX),
-            recent: BTreeMap::new(),
+            ended: BTreeMap::new(),
         };
         Self {
             inner: Mutex::new(inner),
         }
     }
 
-    pub(crate) fn put_record(&self, record: Arc<Record>) {
+    /// A record that is known to follow the ones before it: it tells how transactions ended.
+    pub(crate) fn put_chained(&self, record: Arc<Record>) {
         let mut inner = self.lock();
-        for txn in &record.txns {
-            inner.recent.insert(txn.id, record.version);
+        let version = record.version;
+        let committed = record.txns.iter().map(|txn| txn.id);
+        let ended = committed
+            .map(|id| (id, Ended::Committed(version)))
+            .chain(record.fenced().map(|id| (id, Ended::Fenced(version))));
+        for (id, how) in ended {
+            inner.ended.entry(id).or_insert(how);
         }
         // Ids begin with the time, so the smallest is (nearly) the oldest.
-        while inner.recent.len() > RECENT_TXNS_MAX {
-            inner.recent.pop_first();
+        while inner.ended.len() > RECENT_TXNS_MAX {
+            inner.ended.pop_first();
         }
+        drop(inner);
+        self.put_record(record);
+    }
+
+    fn put_record(&self, record: Arc<Record>) {
+        let mut inner = self.lock();
         let bytes = record.size_bytes;
         inner.records.insert_weighing(record.version, record, bytes);
     }
@@ -80,8 +101,13 @@ impl Caches {
         self.lock().states.insert((id, state.version), state);
     }
 
-    pub(crate) fn recent_commit(&self, id: TxnId) -> Option<DbVersion> {
-        self.lock().recent.get(&id).copied()
+    pub(crate) fn recently_ended(&self, id: TxnId) -> Option<Ended> {
+        self.lock().ended.get(&id).copied()
+    }
+
+    /// The record, if it is in memory.
+    pub(crate) fn record(&self, version: DbVersion) -> Option<Arc<Record>> {
+        self.lock().records.get(&version)
     }
 
     fn lock(&self) -> MutexGuard<'_, CachesInner> {
@@ -98,8 +124,7 @@ impl Inner {
     /// # Errors
     /// [`DbError::RecordMissing`], damage.
     pub(crate) async fn record(&self, version: DbVersion) -> Result<Arc<Record>, DbError> {
-        let cached = self.caches.lock().records.get(&version);
-        if let Some(record) = cached {
+        if let Some(record) = self.caches.record(version) {
             return Ok(record);
         }
         let bytes = self.log.read(version.0).await.map_err(DbError::log)?;

@@ -15,8 +15,9 @@ use tarndb_table::{
     TableError, TableState,
 };
 use tarndb_txn::TableEffects;
-use tarndb_types::{TableVersion, Uuid};
+use tarndb_types::{TableVersion, TxnId, Uuid};
 
+use crate::action::{Action, parse_lines};
 use crate::checkpoint::write::write_checkpoint;
 use crate::error::DeltaError;
 use crate::load::{commit_key, entry_actions};
@@ -124,6 +125,15 @@ impl TableCodec for DeltaCodec {
         let mut text = entry.lines.join("\n");
         text.push('\n');
         text.into_bytes().into()
+    }
+
+    fn published_txn(&self, bytes: &[u8]) -> Option<TxnId> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let actions = parse_lines(text.lines(), "a published commit").ok()?;
+        actions.into_iter().find_map(|action| match action {
+            Action::CommitInfo(info) => info.txn_id?.parse().ok(),
+            _ => None,
+        })
     }
 
     async fn checkpoint(

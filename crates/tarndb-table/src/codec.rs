@@ -237,6 +237,9 @@ pub trait TableCodec: Send + Sync + Debug {
     /// Bytes of a published entry.
     fn published_bytes(&self, entry: &Entry) -> Bytes;
 
+    /// The transaction that made a published entry; `None` when the bytes name none.
+    fn published_txn(&self, bytes: &[u8]) -> Option<TxnId>;
+
     /// Writes a checkpoint of `state`, whose version must be published, and the hint to it.
     ///
     /// # Cost

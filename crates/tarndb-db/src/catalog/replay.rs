@@ -99,7 +99,7 @@ impl Catalog {
         timestamp: TimestampMs,
     ) -> Result<(), Violation> {
         match action {
-            Action::CreateDatabase { .. } => Ok(()),
+            Action::CreateDatabase { .. } | Action::Fence { .. } => Ok(()),
             Action::CreateSchema { name } => self.create_schema(name),
             Action::DropSchema { name } => self.drop_schema(name),
             Action::CreateTable {

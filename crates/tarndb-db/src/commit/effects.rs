@@ -201,7 +201,10 @@ fn add_catalog_effect(
                 to: to.clone(),
             });
         }
-        Action::CreateDatabase { .. } | Action::Entry(_) | Action::Unknown { .. } => {}
+        Action::CreateDatabase { .. }
+        | Action::Entry(_)
+        | Action::Fence { .. }
+        | Action::Unknown { .. } => {}
     }
     catalog
         .apply_action(action, version, timestamp)

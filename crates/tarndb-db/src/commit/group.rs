@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use tarndb_txn::Committed as Judged;
-use tarndb_types::{DbVersion, TxnRef};
+use tarndb_types::DbVersion;
 
 use super::encode::{EncodedTxn, Encoder};
-use super::outcome::put;
+use super::outcome::{Put, put};
 use super::queue::Job;
 use super::tip::{Encoded, Tip};
 use super::{back_off, check_not_diverged, check_writable, earlier};
@@ -149,14 +149,20 @@ impl Group {
             job.set_sent(true);
         }
         inner.metrics.note_attempt();
-        let txns: Vec<TxnRef> = self.jobs.iter().map(|job| job.txn.reference()).collect();
         let deadline = self.deadline(inner);
-        match put(inner, &txns, &encoded, deadline).await {
-            Ok(true) => {
+        match put(inner, &encoded, deadline).await {
+            Ok(Put::Committed) => {
                 self.acknowledge(inner, encoded.version);
                 self.left_over
             }
-            Ok(false) => self.lost(inner).await,
+            Ok(Put::Lost) => self.lost(inner).await,
+            Ok(Put::Ended(end)) => {
+                for job in self.jobs {
+                    let error = end.error(encoded.version, job.txn.reference());
+                    job.answer(Err(error));
+                }
+                self.left_over
+            }
             Err(error) => {
                 fail(self.jobs, error);
                 self.left_over

@@ -8,7 +8,10 @@
 mod effects;
 mod encode;
 mod evidence;
+mod fence;
+mod find;
 mod group;
+mod late;
 mod outcome;
 mod queue;
 mod resolve;
@@ -23,12 +26,15 @@ use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::error::{DbError, EarlierCommit};
 use crate::publish;
+use crate::record::FENCE_FEATURE;
+use crate::states::Ended;
 use crate::transaction::{Committed, Transaction};
 
-pub(crate) use outcome::find;
+pub(crate) use fence::resolve;
+pub(crate) use find::find;
 pub(crate) use queue::CommitQueue;
 
-use outcome::find_first;
+use find::find_first;
 use resolve::Resolver;
 
 /// The pause of a writer that lost its first put, so that another gets its turn.
@@ -37,7 +43,7 @@ const BACKOFF_FIRST: Duration = Duration::from_millis(16);
 const BACKOFF_LAST: Duration = Duration::from_millis(1);
 
 /// Writer features of the log that this build knows.
-const WRITER_FEATURES: [&str; 0] = [];
+const WRITER_FEATURES: [&str; 1] = [FENCE_FEATURE];
 
 /// Commits a transaction.
 pub(crate) async fn commit(txn: Transaction) -> Result<Committed, DbError> {
@@ -52,14 +58,16 @@ pub(crate) async fn commit(txn: Transaction) -> Result<Committed, DbError> {
             attempts: 0,
         });
     }
-    if let Some(version) = find_first(&inner, &txn).await? {
-        return Ok(earlier(
-            &txn,
-            EarlierCommit {
+    match find_first(&inner, &txn).await? {
+        None => {}
+        Some(Ended::Committed(version)) => {
+            let first = EarlierCommit {
                 txn: txn.id,
                 version,
-            },
-        ));
+            };
+            return Ok(earlier(&txn, first));
+        }
+        Some(Ended::Fenced(fence)) => return Err(txn.fenced(fence)),
     }
     let tables = txn.changes.changed_tables().map(|(id, _)| id).collect();
     let priorities = &inner.priorities;

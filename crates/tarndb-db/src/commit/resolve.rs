@@ -63,6 +63,9 @@ impl Resolver {
             if record.holds(self.id) {
                 return Ok(Some(version));
             }
+            if record.fences(self.id) {
+                return Err(self.txn.fenced(version));
+            }
             // The whole record is applied first: its entries are then found by their position.
             let after = self.catalog.apply(&record);
             let after = after.map_err(|violation| DbError::Invariant { version, violation })?;

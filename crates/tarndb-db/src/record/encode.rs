@@ -118,6 +118,10 @@ fn push_action(text: &mut String, action: &Action) {
             &json!({ "id": id.to_string(), "schema": schema, "name": name }),
         ),
         Action::Entry(entry) => push_entry(text, entry),
+        Action::Fence { txns } => {
+            let txns: Vec<String> = txns.iter().map(ToString::to_string).collect();
+            push_line(text, "fence", &json!({ "txns": txns }));
+        }
         Action::Unknown { .. } => {}
     }
 }

@@ -24,6 +24,10 @@ pub use parse::{RecordError, holds_txn, parse};
 /// Largest record that is written, in bytes; what would exceed it is staged first.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
 
+/// Writer feature of a record with a fence: a build that does not know fences could commit what
+/// was fenced.
+pub const FENCE_FEATURE: &str = "fence";
+
 /// The `writer` that this build names in its records.
 pub const WRITER: &str = concat!("tarndb/", env!("CARGO_PKG_VERSION"));
 
@@ -114,6 +118,11 @@ pub enum Action {
     },
     /// One more version of one table.
     Entry(TableEntryAction),
+    /// Transactions that are aborted for good, wherever their writers are.
+    Fence {
+        /// Their ids.
+        txns: Vec<TxnId>,
+    },
     /// An action that this build does not know.
     Unknown {
         /// Its key in the record.
@@ -177,6 +186,23 @@ impl Record {
     /// Whether the transaction is in this record.
     pub fn holds(&self, id: TxnId) -> bool {
         self.txns.iter().any(|txn| txn.id == id)
+    }
+
+    /// The transactions that the record aborts for good.
+    pub fn fenced(&self) -> impl Iterator<Item = TxnId> {
+        let actions = self.txns.iter().flat_map(|txn| &txn.actions);
+        actions
+            .filter_map(|action| match action {
+                Action::Fence { txns } => Some(txns),
+                _ => None,
+            })
+            .flatten()
+            .copied()
+    }
+
+    /// Whether the record aborts the transaction for good.
+    pub fn fences(&self, id: TxnId) -> bool {
+        self.fenced().any(|fenced| fenced == id)
     }
 }
 

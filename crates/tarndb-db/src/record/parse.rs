@@ -130,6 +130,11 @@ struct TableLine {
 }
 
 #[derive(Deserialize)]
+struct FenceLine {
+    txns: Vec<String>,
+}
+
+#[derive(Deserialize)]
 struct RenameLine {
     id: String,
     schema: String,
@@ -265,6 +270,13 @@ fn parse_action(number: usize, key: String, body: &RawValue) -> Result<Action, R
                 id: TableId(id(number, &line.id)?),
                 schema: line.schema,
                 name: line.name,
+            }
+        }
+        "fence" => {
+            let line: FenceLine = read(number, body)?;
+            let ids = line.txns.iter().map(|txn| id(number, txn).map(TxnId));
+            Action::Fence {
+                txns: ids.collect::<Result<_, _>>()?,
             }
         }
         format if FORMATS.contains(&format) => {

@@ -74,6 +74,9 @@ fn sample() -> Record {
         },
         Action::DropTable { id: table() },
         Action::DropSchema { name: "s".into() },
+        Action::Fence {
+            txns: vec![TxnId(Uuid::from_u128(4)), TxnId(Uuid::from_u128(5))],
+        },
     ];
     Record {
         version: DbVersion(42),
@@ -100,6 +103,7 @@ fn the_bytes_of_a_record_do_not_change() {
         {"renameTable":{"id":"00000000-0000-0000-0000-000000000002","name":"u","schema":"s"}}
         {"dropTable":{"id":"00000000-0000-0000-0000-000000000002"}}
         {"dropSchema":{"name":"s"}}
+        {"fence":{"txns":["00000000-0000-0000-0000-000000000004","00000000-0000-0000-0000-000000000005"]}}
     "#]]
     .assert_eq(&text);
 }
@@ -111,6 +115,9 @@ fn what_is_encoded_parses_to_the_same() {
     record.size_bytes = bytes.len();
     assert_eq!(parse(&bytes).unwrap(), record);
     assert!(holds_txn(&bytes, TxnId(Uuid::from_u128(3))));
+    let (third, fourth) = (TxnId(Uuid::from_u128(3)), TxnId(Uuid::from_u128(4)));
+    assert!(record.fences(fourth) && !record.holds(fourth));
+    assert!(record.holds(third) && !record.fences(third));
     assert!(
         !holds_txn(&bytes, TxnId(Uuid::from_u128(2))),
         "a table's id is no transaction's"
@@ -171,6 +178,11 @@ fn each_way_to_be_no_record_has_its_error() {
     assert!(matches!(
         check(format!("{head}nonsense\n")),
         RecordError::Malformed { line: 2, .. }
+    ));
+    let bad_fence = "{\"fence\":{\"txns\":[\"x\"]}}\n";
+    assert!(matches!(
+        check(format!("{head}{txn}{bad_fence}")),
+        RecordError::Malformed { line: 3, .. }
     ));
     let bad_id = "{\"dropTable\":{\"id\":\"x\"}}\n";
     assert!(matches!(

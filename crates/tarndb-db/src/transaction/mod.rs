@@ -31,6 +31,7 @@ use crate::catalog::{Catalog, TableEntry};
 use crate::commit;
 use crate::database::Inner;
 use crate::error::DbError;
+use crate::moment::Moment;
 use crate::options::TxnOptions;
 use crate::record::Action;
 use crate::snapshot::Snapshot;
@@ -42,6 +43,8 @@ pub struct Transaction {
     pub(crate) id: TxnId,
     /// The caller chose the id, and may have committed under it before.
     pub(crate) chosen_id: bool,
+    /// When it began; its snapshot was the newest shortly before.
+    pub(crate) began: Moment,
     pub(crate) isolation: Isolation,
     /// The place that it has before the others of its handle.
     pub(crate) priority: Option<u64>,
@@ -100,6 +103,7 @@ impl Transaction {
         });
         let (isolation, user_metadata) = (options.isolation, options.user_metadata);
         Self {
+            began: Moment::now(snapshot.database().inner.context()),
             snapshot,
             id,
             chosen_id,
@@ -218,8 +222,11 @@ impl Transaction {
     /// Commits, in one record with whatever else commits through the handle at that moment.
     ///
     /// # Errors
-    /// [`DbError::Conflict`] when another transaction was first; [`DbError::Pending`] when the
-    /// store stopped answering and the outcome is open; otherwise nothing was committed.
+    /// [`DbError::Conflict`] when another transaction was first; [`DbError::Fenced`] when it was
+    /// aborted because the store did not tell in time, or because somebody asked for its
+    /// outcome; [`DbError::Pending`] when the store stopped answering and the outcome is open,
+    /// [`DbError::OutcomeExpired`] when it cannot be told any more. After any other error
+    /// nothing was committed.
     ///
     /// # Cancel safety
     /// A dropped call that was still waiting for its record is withdrawn; later it may or may
@@ -241,6 +248,15 @@ impl Transaction {
         Ok(Arc::clone(
             self.inner().codec(&entry.format, &entry.display_name())?,
         ))
+    }
+
+    /// The error of a transaction that the record at `fence` aborts.
+    pub(crate) fn fenced(&self, fence: DbVersion) -> DbError {
+        DbError::Fenced {
+            txn: self.reference(),
+            fence,
+            chosen_id: self.chosen_id,
+        }
     }
 
     /// The entry at the snapshot, which knows where the table's versions are.

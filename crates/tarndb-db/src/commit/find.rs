@@ -1,0 +1,123 @@
+//! Where a transaction is in the log, or the fence that aborted it.
+//!
+//! Invariant: reads only; an end that is told is one that the log's own sequence vouches for:
+//! what a late writer left below a cleaned-up beginning is not taken for it.
+//! Spec: docs/format/log.md, "Asking for an outcome".
+
+use futures::StreamExt as _;
+use tarndb_types::{DbVersion, TxnId, TxnRef};
+
+use crate::database::Inner;
+use crate::error::DbError;
+use crate::record::Record;
+use crate::states::Ended;
+use crate::transaction::Transaction;
+use crate::{checkpoint, open};
+
+/// Records read at the same time when an old id is looked for.
+const FIND_PARALLEL: usize = 8;
+
+/// How far the clock that made an id may be ahead of the one that committed under it.
+const CLOCKS_APART_MAX_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// How a transaction of the same id ended at or below the transaction's snapshot. Only an id
+/// that the caller chose can be there; what lies above the snapshot is looked at while judging.
+pub(super) async fn find_first(inner: &Inner, txn: &Transaction) -> Result<Option<Ended>, DbError> {
+    if !txn.chosen_id {
+        return Ok(inner.caches.recently_ended(txn.id));
+    }
+    let id = txn.id;
+    let base = DbVersion::ZERO;
+    match find(inner, TxnRef { base, id }, txn.snapshot.version()).await {
+        // What was cleaned up cannot be asked any more.
+        Err(DbError::OutcomeExpired { .. }) => Ok(None),
+        other => other,
+    }
+}
+
+/// How a transaction ended, looked for in every record above its base, the newest first. With
+/// base 0, as for a client that kept nothing but the id, the search ends at records well before
+/// the time that a version 7 id begins with.
+///
+/// # Errors
+/// [`DbError::OutcomeExpired`] when records in question were cleaned up;
+/// [`DbError::RecordMissing`] when one is missing that no cleanup can have removed.
+///
+/// # Cost
+/// A GET per record that is not cached, some in parallel.
+pub(crate) async fn find(
+    inner: &Inner,
+    txn: TxnRef,
+    head: DbVersion,
+) -> Result<Option<Ended>, DbError> {
+    let TxnRef { base, id } = txn;
+    if let Some(ended) = inner.caches.recently_ended(id) {
+        return Ok(Some(ended));
+    }
+    let oldest = minted_ms(id)
+        .filter(|_| base == DbVersion::ZERO)
+        .map(|minted| minted.saturating_sub(CLOCKS_APART_MAX_MS));
+    let mut records = futures::stream::iter((base.0 + 1..=head.0).rev())
+        .map(|version| inner.record(DbVersion(version)))
+        .buffered(FIND_PARALLEL);
+    while let Some(record) = records.next().await {
+        let record = match record {
+            Err(DbError::RecordMissing { missing, .. }) => {
+                return Err(cleaned_up(inner, txn, missing).await?);
+            }
+            other => other?,
+        };
+        if let Some(ended) = end_in(&record, id) {
+            return match is_vouched_for(inner, record.version).await? {
+                true => Ok(Some(ended)),
+                false => Err(DbError::OutcomeExpired { txn }),
+            };
+        }
+        if oldest.is_some_and(|oldest| record.timestamp.0 < oldest) {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+fn end_in(record: &Record, id: TxnId) -> Option<Ended> {
+    if record.holds(id) {
+        Some(Ended::Committed(record.version))
+    } else if record.fences(id) {
+        Some(Ended::Fenced(record.version))
+    } else {
+        None
+    }
+}
+
+/// Whether the record belongs to the log, and is not one that a late writer put right below a
+/// beginning that was cleaned up. Of record 1 that cannot be asked, because record 0 is never
+/// removed.
+async fn is_vouched_for(inner: &Inner, version: DbVersion) -> Result<bool, DbError> {
+    let Some(before) = version.previous().filter(|v| *v > DbVersion::ZERO) else {
+        return Ok(true);
+    };
+    match inner.record(before).await {
+        Ok(_) => Ok(true),
+        Err(DbError::RecordMissing { .. }) => Ok(false),
+        Err(other) => Err(other),
+    }
+}
+
+/// What a missing record means for whoever asks: its outcome is gone with it, or the log is
+/// damaged.
+async fn cleaned_up(inner: &Inner, txn: TxnRef, missing: DbVersion) -> Result<DbError, DbError> {
+    let checkpoints = checkpoint::list(&inner.store).await?;
+    Ok(match checkpoints.last() {
+        Some(newest) if *newest > missing => DbError::OutcomeExpired { txn },
+        _ => open::record_missing(&inner.log, missing),
+    })
+}
+
+/// When an id was made, in milliseconds since 1970, if it says so.
+fn minted_ms(id: TxnId) -> Option<i64> {
+    let ms = id.0.as_u128() >> 80;
+    (id.0.get_version_num() == 7)
+        .then(|| i64::try_from(ms).ok())
+        .flatten()
+}
