@@ -10,7 +10,7 @@ use tarndb_types::{DbVersion, TableId, TableVersion, TimestampMs, TxnId, TxnRef}
 
 use crate::commit;
 use crate::database::Database;
-use crate::error::{DbError, TxnStatus};
+use crate::error::{DbError, TxnOutcome, TxnStatus};
 use crate::record::{Action, RecordTxn};
 use crate::states::Ended;
 

@@ -470,7 +470,7 @@ fn kind_state(kind: ErrorKind) -> &'static str {
         ErrorKind::ReadOnly => "25006",
         ErrorKind::Closed => "08003",
         ErrorKind::Cancelled => "57014",
-        ErrorKind::Pending => "08007",
+        ErrorKind::Pending | ErrorKind::OutcomeExpired => "08007",
         _ => "XX000",
     }
 }

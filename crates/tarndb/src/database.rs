@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use tarndb_db::{
     CheckReport, CheckpointReport, DbOptions, LogEntry, Progress, PublishMode, PublishReport,
-    Status, TxnOptions, TxnStatus,
+    Status, TxnOptions, TxnOutcome, TxnStatus,
 };
 use tarndb_sql::SessionOptions;
 use tarndb_storage::{Context, Counts, StoreOptions};
@@ -153,12 +153,24 @@ impl Database {
         Ok(self.inner.checkpoint().await?)
     }
 
-    /// The outcome of a transaction, by its reference `<base version>-<uuid>`.
+    /// The outcome of a transaction, by its reference `<base version>-<uuid>`. Writes nothing: what
+    /// is not committed now may still become so.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) for another text.
     pub async fn lookup(&self, reference: &str) -> Result<TxnStatus> {
         Ok(self.inner.lookup(TxnRef::from_str(reference)?).await?)
+    }
+
+    /// The definite outcome of a transaction, by its reference `<base version>-<uuid>` or its id: it
+    /// is committed, or it is aborted now, for good, even if its writer is still at it.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for another text;
+    /// [`Pending`](crate::ErrorKind::Pending) while the store does not answer;
+    /// [`OutcomeExpired`](crate::ErrorKind::OutcomeExpired) when the log was cleaned up meanwhile.
+    pub async fn resolve(&self, reference: &str) -> Result<TxnOutcome> {
+        Ok(self.inner.resolve(TxnRef::from_str(reference)?).await?)
     }
 
     /// The newest `limit` transactions, newest first.

@@ -63,7 +63,7 @@ pub use arrow;
 pub use tarndb_db::{
     Catalog, CheckReport, CheckpointReport, Committed, Finding, LogEntry, NewTable,
     OverwriteReport, Progress, PublishMode, PublishReport, Status, TableChange, TableStatus,
-    TxnOptions, TxnStatus, UpsertReport,
+    TxnOptions, TxnOutcome, TxnStatus, UpsertReport,
 };
 pub use tarndb_sql::{ImportFile, ImportOptions, ImportProgress, ImportReport, ParsedStatement};
 pub use tarndb_storage::{Context, Counts};

@@ -85,7 +85,7 @@ pub(super) enum Command {
     Publish,
     /// Write the checkpoints that are due: of the catalog and of tables
     Checkpoint,
-    /// Look up the outcome of a transaction
+    /// Tell the outcome of a transaction; one that has not ended is aborted for good
     Txn {
         /// What the transaction was told to be: <base version>-<uuid>
         id: String,

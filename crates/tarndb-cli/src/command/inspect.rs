@@ -3,7 +3,7 @@
 //! Invariant: these commands change nothing, beyond what an opened database does by itself.
 
 use tarndb::{
-    CheckReport, Database, LogEntry, Options, Progress as CheckProgress, TableStatus, TxnStatus,
+    CheckReport, Database, LogEntry, Options, Progress as CheckProgress, TableStatus, TxnOutcome,
 };
 
 use super::Output;
@@ -95,20 +95,20 @@ pub(super) async fn status(database: &Database, output: &mut Output) -> Result<(
     }
 }
 
-/// The outcome of a transaction.
+/// The outcome of a transaction; one that has not ended is aborted by a fence.
 pub(super) async fn txn(
     database: &Database,
     reference: &str,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let (outcome, version) = match database.lookup(reference).await? {
-        TxnStatus::Committed { version } => ("committed", Some(version.0)),
-        TxnStatus::NotCommitted { .. } => ("not committed", None),
+    let (outcome, version) = match database.resolve(reference).await? {
+        TxnOutcome::Committed { version } => ("committed", version),
+        TxnOutcome::Aborted { fence } => ("aborted", fence),
     };
     Listing::default()
         .text("transaction", std::iter::once(Some(reference)))
         .text("outcome", std::iter::once(Some(outcome)))
-        .number("version", std::iter::once(version))
+        .number("version", std::iter::once(Some(version.0)))
         .show(output)
 }
 

@@ -182,21 +182,34 @@ fn import_into_a_schema_puts_the_table_there() {
 }
 
 #[test]
-fn txn_tells_a_committed_transaction_from_one_that_never_was() {
+fn txn_tells_what_committed_and_aborts_what_did_not() {
     let fixture = Fixture::new();
     let id = "0198c0de-0000-7000-8000-000000000001";
     fixture
         .run(&["--txn-id", id, "sql", "CREATE TABLE t (a BIGINT)"])
         .ok();
-    let known = fixture.run(&["txn", &format!("0-{id}")]).ok();
-    assert!(known.stdout.contains("committed"), "{}", known.stdout);
-    let other = "0-0198c0de-0000-7000-8000-000000000002";
-    let unknown = fixture.run(&["txn", other]).ok();
-    assert!(
-        unknown.stdout.contains("not committed"),
-        "{}",
-        unknown.stdout
-    );
+    let tell = |reference: &str| {
+        let run = fixture.run(&["--format", "csv", "txn", reference]).ok();
+        run.stdout.lines().nth(1).unwrap_or_default().to_owned()
+    };
+    let known = format!("0-{id}");
+    for reference in [known.as_str(), id] {
+        assert_eq!(tell(reference), format!("{reference},committed,1"));
+    }
+    let other = "0198c0de-0000-7000-8000-000000000002";
+    let reference = format!("1-{other}");
+    for _ in 0..2 {
+        assert_eq!(tell(&reference), format!("{reference},aborted,2"));
+    }
+    // The answer stays true: whoever still holds that id cannot commit under it.
+    let insert = ["--txn-id", other, "sql", "INSERT INTO t VALUES (1)"];
+    let refused = fixture.run(&insert).fails(7);
+    assert!(refused.stderr.contains("another id"), "{}", refused.stderr);
+    assert_eq!(fixture.value("SELECT count(*) FROM t"), "0");
+    let log = fixture.run(&["log"]).ok();
+    assert_eq!(log.stdout.matches("FENCE").count(), 1, "{}", log.stdout);
+    let beyond = format!("9-{other}");
+    fixture.run(&["txn", &beyond]).fails(4);
     fixture
         .run(&["txn", "nonsense"])
         .fails(3)

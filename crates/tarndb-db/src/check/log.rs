@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tarndb_log::{LogDir, hint};
 use tarndb_storage::Store;
 use tarndb_table::codec::TableCodec;
-use tarndb_types::{DbVersion, TableId, TableVersion};
+use tarndb_types::{DbVersion, TableId, TableVersion, TxnId};
 
 use super::{CheckReport, Finding, Progress, chain, is_store_failure, kind};
 use crate::catalog::Catalog;
@@ -60,6 +60,7 @@ pub(super) async fn check_log(
     let newest = listed.last().copied().unwrap_or(0);
     check_gaps(place, &listed, &checkpoints, report);
     let mut replayed = Replayed::default();
+    let mut ends = BTreeMap::new();
     let mut catalog: Option<Catalog> = None;
     for version in 0..=newest {
         if version.is_multiple_of(64) {
@@ -78,6 +79,7 @@ pub(super) async fn check_log(
         if let Some(record) = &record {
             report.records += 1;
             note_entries(place, record, &mut replayed);
+            note_ends(record, &mut ends, report);
         }
         catalog = step(catalog, record.as_ref(), DbVersion(version), report);
         if let Some(stored) = checkpoints.remove(&DbVersion(version)) {
@@ -244,6 +246,32 @@ fn note_entries(place: &Place, record: &Record, replayed: &mut Replayed) {
         replayed
             .entries
             .insert((action.table, action.version), expected);
+    }
+}
+
+/// A transaction is committed or fenced, and committed once.
+fn note_ends(
+    record: &Record,
+    ends: &mut BTreeMap<TxnId, (bool, DbVersion)>,
+    report: &mut CheckReport,
+) {
+    let committed = record.txns.iter().map(|txn| (txn.id, true));
+    for (txn, commits) in committed.chain(record.fenced().map(|txn| (txn, false))) {
+        let first = *ends.entry(txn).or_insert((commits, record.version));
+        // Two fences of one transaction say the same.
+        let agrees = first == (commits, record.version) || (!commits && !first.0);
+        if !agrees {
+            let how = |commits| if commits { "commits" } else { "aborts" };
+            let detail = format!(
+                "the record {} transaction {txn}, which record {} {}",
+                how(commits),
+                first.1,
+                how(first.0)
+            );
+            report
+                .findings
+                .push(Finding::new(kind::LOG_INVARIANT, detail).db_version(record.version));
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use tarndb_types::{DbVersion, TxnId};
 
 use super::effects::{own_effects, stored_effects};
 use super::evidence::Looker;
+use super::late::is_still_there;
 use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::error::DbError;
@@ -49,6 +50,7 @@ impl Resolver {
     /// # Errors
     /// The conflict, when a verdict does not let the transaction through.
     pub(crate) async fn catch_up(&mut self, head: &Catalog) -> Result<Option<DbVersion>, DbError> {
+        let judged = self.catalog.version();
         while self.catalog.version() < head.version() {
             let version = self.catalog.version().next();
             let record = match self.inner.record(version).await {
@@ -89,6 +91,9 @@ impl Resolver {
             }
             self.catalog = after;
         }
+        if self.catalog.version() > judged {
+            self.check_base().await?;
+        }
         Ok(None)
     }
 
@@ -104,6 +109,20 @@ impl Resolver {
             }
         }
         Some(ours)
+    }
+
+    /// The records after the base of a transaction that was open for long may have been removed,
+    /// and a late writer's be found in their place: they count while the base's own is there.
+    async fn check_base(&self) -> Result<(), DbError> {
+        if !self.inner.is_expired(self.txn.began)
+            || is_still_there(self.inner, self.txn.snapshot.catalog()).await?
+        {
+            return Ok(());
+        }
+        Err(DbError::BaseExpired {
+            base: self.base,
+            missing: self.base,
+        })
     }
 
     fn allow(&self, verdict: Verdict) -> Result<(), DbError> {

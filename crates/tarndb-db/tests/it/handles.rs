@@ -1,45 +1,15 @@
 //! Handles over time: clocks, background work, closing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
-use futures::future::BoxFuture;
 use tarndb_db::{Database, DbError, DbOptions, ErrorKind, PublishMode};
-use tarndb_storage::{Clock, Context, SeededRandom, Store};
+use tarndb_storage::Context;
 use tarndb_table::{DataType, Field};
-use tarndb_types::{DbVersion, TimestampMs};
+use tarndb_types::DbVersion;
 
+use crate::clock::{HandClock, store_with};
 use crate::support::*;
-
-/// A clock that only tests move, in milliseconds.
-#[derive(Debug, Default)]
-struct HandClock {
-    wall: AtomicI64,
-    monotonic: AtomicI64,
-}
-
-impl Clock for HandClock {
-    fn now(&self) -> TimestampMs {
-        TimestampMs(self.wall.load(Ordering::SeqCst))
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::from_millis(self.monotonic.load(Ordering::SeqCst) as u64)
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.monotonic
-            .fetch_add(duration.as_millis() as i64, Ordering::SeqCst);
-        Box::pin(std::future::ready(()))
-    }
-}
-
-fn store_with(world: &World, clock: &Arc<HandClock>, seed: u64) -> Store {
-    let clock: Arc<dyn Clock> = Arc::<HandClock>::clone(clock);
-    let context = Context::new(clock, Arc::new(SeededRandom::new(seed)));
-    Store::new(Arc::clone(&world.objects), "memory://test", context)
-}
 
 #[tokio::test]
 async fn a_handle_that_did_not_see_the_head_for_long_opens_anew() {

@@ -29,6 +29,7 @@ fn of_db(kind: tarndb_db::ErrorKind) -> ErrorKind {
         Kind::Closed => ErrorKind::Closed,
         Kind::Cancelled => ErrorKind::Cancelled,
         Kind::Pending => ErrorKind::Pending,
+        Kind::OutcomeExpired => ErrorKind::OutcomeExpired,
         _ => ErrorKind::Internal,
     }
 }
@@ -133,6 +134,7 @@ mod tests {
             Kind::Closed,
             Kind::Cancelled,
             Kind::Pending,
+            Kind::OutcomeExpired,
             Kind::Internal,
         ];
         let mut mapped: Vec<String> = kinds.map(|kind| format!("{:?}", of_db(kind))).to_vec();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tarndb::arrow::array::{ArrayRef, Int64Array, StringArray};
 use tarndb::arrow::record_batch::RecordBatch;
-use tarndb::{ConflictKind, Database, ErrorKind, TxnId, TxnOptions, TxnStatus, Uuid};
+use tarndb::{ConflictKind, Database, ErrorKind, TxnId, TxnOptions, TxnOutcome, TxnStatus, Uuid};
 
 async fn database(name: &str) -> Database {
     let db = Database::create(&format!("memory://facade-{name}"))
@@ -72,6 +72,16 @@ async fn the_outcome_of_a_transaction_is_found_by_its_reference() {
             .version
             .map(|version| TxnStatus::Committed { version })
     );
+    let definite = db.resolve(&reference).await.unwrap();
+    assert_eq!(
+        Some(definite),
+        committed
+            .version
+            .map(|version| TxnOutcome::Committed { version })
+    );
+    let waiting = db.begin().await.unwrap().reference().to_string();
+    let aborted = db.resolve(&waiting).await.unwrap();
+    assert!(matches!(aborted, TxnOutcome::Aborted { .. }));
 }
 
 #[tokio::test]
