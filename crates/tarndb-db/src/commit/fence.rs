@@ -71,12 +71,13 @@ pub(super) fn encode_fence(
 /// forbids this build to write.
 pub(crate) async fn resolve(inner: &Inner, txn: TxnRef) -> Result<TxnOutcome, DbError> {
     let context = inner.context();
-    let start = context.monotonic();
+    let mut start = context.monotonic();
     loop {
-        let step = find_or_fence(inner, txn).await;
-        match step {
-            Ok(Some(outcome)) => return Ok(outcome),
-            Ok(None) => {}
+        match find_or_fence(inner, txn).await {
+            Ok(Step::Told(outcome)) => return Ok(outcome),
+            Ok(Step::Lost) => {}
+            // The time that this process was stopped is not held against the store.
+            Ok(Step::Late) => start = context.monotonic(),
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
@@ -95,8 +96,16 @@ pub(crate) async fn resolve(inner: &Inner, txn: TxnRef) -> Result<TxnOutcome, Db
     }
 }
 
-/// One attempt; `None` when the fence lost its place, so that the records must be read again.
-async fn find_or_fence(inner: &Inner, txn: TxnRef) -> Result<Option<TxnOutcome>, DbError> {
+/// What one attempt came to.
+enum Step {
+    Told(TxnOutcome),
+    /// Another record is where the fence was to be: the records must be read again.
+    Lost,
+    /// The log was cleaned up meanwhile. Asking changes nothing, so it may start over.
+    Late,
+}
+
+async fn find_or_fence(inner: &Inner, txn: TxnRef) -> Result<Step, DbError> {
     inner.refresh().await?;
     let head = inner.head.catalog();
     if txn.base > head.version() {
@@ -107,7 +116,7 @@ async fn find_or_fence(inner: &Inner, txn: TxnRef) -> Result<Option<TxnOutcome>,
         });
     }
     if let Some(ended) = find(inner, txn, head.version()).await? {
-        return Ok(Some(ended.into()));
+        return Ok(Step::Told(ended.into()));
     }
     check_writable(&head)?;
     let encoded = encode_fence(inner, &head, vec![txn.id])?;
@@ -116,11 +125,11 @@ async fn find_or_fence(inner: &Inner, txn: TxnRef) -> Result<Option<TxnOutcome>,
         .before_commit(&inner.store, head.timestamp(), encoded.timestamp)
         .await?;
     match put_fence(inner, &encoded, inner.options.commit_deadline).await? {
-        Put::Committed => Ok(Some(TxnOutcome::Aborted {
+        Put::Committed => Ok(Step::Told(TxnOutcome::Aborted {
             fence: encoded.version,
         })),
-        // Asking changes nothing, so it may start over even when the log was cleaned up.
-        Put::Lost | Put::CleanedUp | Put::Expired => Ok(None),
+        Put::Lost => Ok(Step::Lost),
+        Put::CleanedUp | Put::Expired => Ok(Step::Late),
         Put::Pending => Err(DbError::Pending { txn }),
     }
 }
