@@ -97,11 +97,9 @@ async fn is_vouched_for(inner: &Inner, version: DbVersion) -> Result<bool, DbErr
     let Some(before) = version.previous().filter(|v| *v > DbVersion::ZERO) else {
         return Ok(true);
     };
-    match inner.record(before).await {
-        Ok(_) => Ok(true),
-        Err(DbError::RecordMissing { .. }) => Ok(false),
-        Err(other) => Err(other),
-    }
+    // From the store: what is in memory says nothing about what is still stored.
+    let stored = inner.log.read(before.0).await.map_err(DbError::log)?;
+    Ok(stored.is_some())
 }
 
 /// What a missing record means for whoever asks: its outcome is gone with it, or the log is
