@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tarndb_types::{DbVersion, TimestampMs, TxnId, TxnRef};
 
-use super::outcome::{Put, put_fence};
+use super::outcome::{End, Put, put_fence};
 use super::tip::Encoded;
 use super::{check_writable, find};
 use crate::catalog::Catalog;
@@ -129,8 +129,8 @@ async fn find_or_fence(inner: &Inner, txn: TxnRef) -> Result<Step, DbError> {
             fence: encoded.version,
         })),
         Put::Lost => Ok(Step::Lost),
-        Put::CleanedUp | Put::Expired => Ok(Step::Late),
-        Put::Pending => Err(DbError::Pending { txn }),
+        Put::Ended(End::CleanedUp | End::Expired) => Ok(Step::Late),
+        Put::Ended(End::Pending) => Err(DbError::Pending { txn }),
     }
 }
 

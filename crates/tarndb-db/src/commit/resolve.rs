@@ -115,7 +115,7 @@ impl Resolver {
     /// and a late writer's be found in their place: they count while the base's own is there.
     async fn check_base(&self) -> Result<(), DbError> {
         if !self.inner.is_expired(self.txn.began)
-            || is_still_there(self.inner, self.txn.snapshot.catalog()).await?
+            || is_still_there(&self.inner, self.txn.snapshot.catalog()).await?
         {
             return Ok(());
         }
