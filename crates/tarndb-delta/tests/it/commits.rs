@@ -314,6 +314,7 @@ async fn effects_tell_exactly_what_a_commit_did() {
         TableEffects {
             operation: Some(Operation::Append),
             adds: true,
+            added_files: ["a b", "b", "c"].map(str::to_owned).into(),
             ..TableEffects::default()
         }
     );
