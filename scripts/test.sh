@@ -168,6 +168,8 @@ fi
 if wants processes; then
     heading "eight processes"
     step processes python scripts/eight_processes.py processes=8 updates=25
+    heading "eight processes beside a compaction"
+    step "compaction race" python scripts/compaction_race.py processes=8 updates=25 rewrites=5
 fi
 
 if wants memory; then

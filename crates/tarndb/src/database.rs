@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use tarndb_db::{
-    CheckReport, CheckpointReport, DbOptions, LogEntry, Progress, PublishMode, PublishReport,
-    Status, TxnOptions, TxnOutcome, TxnStatus,
+    CheckReport, CheckpointReport, CompactOptions, CompactReport, DbOptions, LogEntry, Progress,
+    PublishMode, PublishReport, Status, TxnOptions, TxnOutcome, TxnStatus,
 };
 use tarndb_sql::SessionOptions;
 use tarndb_storage::{Context, Counts, StoreOptions};
 use tarndb_types::{DatabaseId, DbVersion, TxnRef, Uuid};
 
 use crate::error::Result;
+use crate::name;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
@@ -151,6 +152,21 @@ impl Database {
     /// Writes the catalog checkpoint and the table checkpoints that are due.
     pub async fn checkpoint(&self) -> Result<CheckpointReport> {
         Ok(self.inner.checkpoint().await?)
+    }
+
+    /// Compacts `table` (`schema.table`, or a table of `main`): joins small files and writes
+    /// those with many deleted rows anew, while others go on writing. What it did is in the
+    /// report; nothing to do commits nothing.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound). Concurrent changes are no error.
+    ///
+    /// # Cost
+    /// Per group of files about two GETs per input, a PUT per output and one for the commit.
+    pub async fn compact(&self, table: &str, options: &CompactOptions) -> Result<CompactReport> {
+        let (schema, table) = name::parts(table);
+        let id = self.inner.snapshot().await?.find(schema, table)?.id;
+        Ok(self.inner.compact(id, options).await?)
     }
 
     /// The outcome of a transaction, by its reference `<base version>-<uuid>`. Writes nothing: what

@@ -61,9 +61,9 @@ pub use transaction::Transaction;
 
 pub use arrow;
 pub use tarndb_db::{
-    Catalog, CheckReport, CheckpointReport, Committed, Finding, LogEntry, NewTable,
-    OverwriteReport, Progress, PublishMode, PublishReport, Status, TableChange, TableStatus,
-    TxnOptions, TxnOutcome, TxnStatus, UpsertReport,
+    Catalog, CheckReport, CheckpointReport, Committed, CompactOptions, CompactReport, Finding,
+    LogEntry, NewTable, OverwriteReport, Progress, PublishMode, PublishReport, Status, TableChange,
+    TableStatus, TxnOptions, TxnOutcome, TxnStatus, UpsertReport,
 };
 pub use tarndb_sql::{ImportFile, ImportOptions, ImportProgress, ImportReport, ParsedStatement};
 pub use tarndb_storage::{Context, Counts};

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use tarndb::Uuid;
 
-use super::typed::{Command, Global, ImportArgs, Typed, TypedFormat};
+use super::typed::{Command, Global, ImportArgs, OptimizeArgs, Typed, TypedFormat};
 use crate::failure::Failure;
 
 /// How results are written.
@@ -54,6 +54,7 @@ pub(crate) enum Action {
     Status,
     Publish,
     Checkpoint,
+    Optimize(OptimizePlan),
     Txn { reference: String },
     Check { deep: bool },
     Demo { keep: Option<PathBuf> },
@@ -65,6 +66,15 @@ pub(crate) enum SqlSource {
     Text(String),
     File(PathBuf),
     Stdin,
+}
+
+/// Tables to compact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OptimizePlan {
+    /// `schema.table`, or a table of `main`.
+    pub(crate) tables: Vec<String>,
+    pub(crate) target_bytes: Option<u64>,
+    pub(crate) all: bool,
 }
 
 /// Files to load.
@@ -145,6 +155,7 @@ fn action(command: Command) -> Result<Action, Failure> {
         Command::Status => Action::Status,
         Command::Publish => Action::Publish,
         Command::Checkpoint => Action::Checkpoint,
+        Command::Optimize(arguments) => Action::Optimize(optimize_plan(arguments)?),
         Command::Txn { id } => Action::Txn { reference: id },
         Command::Check { deep } => Action::Check { deep },
         Command::Demo { keep } => Action::Demo { keep },
@@ -162,6 +173,22 @@ fn sql_source(statements: Option<String>, file: Option<PathBuf>) -> Result<SqlSo
             "give them as an argument, with -f FILE, or \"-\" for standard input",
         )),
     }
+}
+
+fn optimize_plan(arguments: OptimizeArgs) -> Result<OptimizePlan, Failure> {
+    let full_name = |table: String| match &arguments.schema {
+        Some(schema) if !table.contains('.') => format!("{schema}.{table}"),
+        _ => table,
+    };
+    let target = arguments.target_size.as_deref();
+    Ok(OptimizePlan {
+        target_bytes: target
+            .map(size_bytes)
+            .transpose()?
+            .map(|bytes| bytes as u64),
+        all: arguments.all,
+        tables: arguments.tables.into_iter().map(full_name).collect(),
+    })
 }
 
 fn import_plan(arguments: ImportArgs) -> Result<ImportPlan, Failure> {

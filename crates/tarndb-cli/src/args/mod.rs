@@ -6,7 +6,8 @@ mod meant;
 mod typed;
 
 pub(crate) use meant::{
-    Action, Format, ImportPlan, ImportShape, LogChoice, Meant, SqlSource, TableFiles, parse,
+    Action, Format, ImportPlan, ImportShape, LogChoice, Meant, OptimizePlan, SqlSource, TableFiles,
+    parse,
 };
 
 #[cfg(test)]

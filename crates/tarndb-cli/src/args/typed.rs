@@ -85,6 +85,8 @@ pub(super) enum Command {
     Publish,
     /// Write the checkpoints that are due: of the catalog and of tables
     Checkpoint,
+    /// Compact tables: join small files, write files with many deleted rows anew
+    Optimize(OptimizeArgs),
     /// Tell the outcome of a transaction; one that has not ended is aborted for good
     Txn {
         /// What the transaction was told to be: <base version>-<uuid>
@@ -102,6 +104,22 @@ pub(super) enum Command {
         #[arg(long, value_name = "DIR")]
         keep: Option<PathBuf>,
     },
+}
+
+#[derive(Args, Debug)]
+pub(super) struct OptimizeArgs {
+    /// The tables
+    #[arg(value_name = "TABLE", required = true)]
+    pub(super) tables: Vec<String>,
+    /// The database schema of tables that are named without one
+    #[arg(long, value_name = "SCHEMA")]
+    pub(super) schema: Option<String>,
+    /// Size that files should have, such as 256MB [default: the table's tarndb.targetFileSize]
+    #[arg(long, value_name = "SIZE")]
+    pub(super) target_size: Option<String>,
+    /// Write every file anew, whether it needs it or not
+    #[arg(long)]
+    pub(super) all: bool,
 }
 
 #[derive(Args, Debug)]

@@ -8,6 +8,7 @@ mod import;
 mod inspect;
 mod listing;
 mod maintain;
+mod optimize;
 mod sql;
 
 pub(crate) use sql::{Runner, read_stdin};
@@ -103,6 +104,10 @@ async fn dispatch(
             .map_err(cancelled)?,
         Action::Checkpoint => interrupt
             .guard(maintain::checkpoint(database, output))
+            .await
+            .map_err(cancelled)?,
+        Action::Optimize(plan) => interrupt
+            .guard(optimize::run(plan, database, output))
             .await
             .map_err(cancelled)?,
         // Handled before a database was opened.
