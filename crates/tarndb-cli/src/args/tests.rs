@@ -128,3 +128,23 @@ fn a_command_but_demo_needs_a_database() {
         assert!(text.contains("no database was named"), "{text}");
     }
 }
+
+#[test]
+fn optimize_takes_tables_of_a_schema_and_a_size() {
+    let all = action(&[
+        "optimize",
+        "t",
+        "other.u",
+        "--schema",
+        "s",
+        "--target-size",
+        "2MiB",
+        "--all",
+    ]);
+    let Action::Optimize(plan) = all else {
+        panic!("not an optimize: {all:?}");
+    };
+    assert_eq!(plan.tables, ["s.t", "other.u"]);
+    assert_eq!((plan.target_bytes, plan.all), (Some(2 << 20), true));
+    refused(&["optimize", "t", "--target-size", "big"], "not a size");
+}

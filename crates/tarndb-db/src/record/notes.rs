@@ -53,9 +53,12 @@ struct NotesJson {
 struct RowMapJson {
     /// Path and vector id of each input file.
     sources: Vec<(String, Option<String>)>,
-    /// Path and runs of each output file; a run is (source, first, length).
-    targets: Vec<(String, Vec<(u32, u64, u64)>)>,
+    /// Path and runs of each output file.
+    targets: Vec<(String, Vec<RunJson>)>,
 }
+
+/// Source, first, length.
+type RunJson = (u32, u64, u64);
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
