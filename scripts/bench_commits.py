@@ -95,7 +95,7 @@ def main():
     together = many_writers(tarn, "many", options["writers"], count)
     middle = lambda values: sorted(values)[len(values) // 2]
     print(f"one writer: {middle(ours):.1f} commits/s, bare write+fsync+link+fsync folder: {middle(bare):.0f}/s "
-          f"(a commit = a data file and a record, two such files, and a third when it is published: "
+          f"(a commit = a record, one such file, and two more when it is published: "
           f"{middle(ours) / middle(bare):.3f} of the bare rate)")
     print(f"{options['writers']} writers on one table: {together:.1f} commits/s together")
     rows = [int(tarn.value(f"SELECT count(*) FROM {t}")) for t in ("one", "many")]

@@ -4,7 +4,8 @@
 usage: kill_loop.py [kills=20] [seed=1] [each=0] [per_db=12] [accounts=8]
 
 A child runs one session of transactions over two tables: each takes an amount from a row of
-`a`, adds it to a row of `b` and writes a row with the transaction's number into `b`. It prints
+`a`, adds it to a row of `b` and writes a row with the transaction's number into `b`; every third
+also writes a large row into `c`, so that it has a data file that is stored before the record. It prints
 COMMIT when one is acknowledged and, with `--log step`, a line per step on stderr. The parent
 reads these steps, waits for one of the class it wants, and kills at once or a little later.
 
@@ -37,15 +38,19 @@ from tally import report  # noqa: E402
 from arguments import arguments  # noqa: E402
 from tarndb import Tarn  # noqa: E402
 
-CLASSES = ["data file", "before the record", "after the record", "during publish", "during checkpoint"]
+CLASSES = ["data file", "before the record", "after the record", "during publish", "publisher's file",
+           "during checkpoint"]
 # The step after which a kill of that class is tried, and the longest delay after it, in seconds.
 AIMS = {
     "data file": ("data_file.begin", 0.002),
     "before the record": ("record.begin", 0.001),
     "after the record": ("record.end", 0.0),
     "during publish": ("publish.begin", 0.001),
+    "publisher's file": ("inline_file.begin", 0.001),
     "during checkpoint": ("checkpoint.begin", 0.002),
 }
+# Random bytes of a row that makes its data file too large for the record: hex text, half of it when compressed.
+LARGE_BYTES = 90_000
 FUNDS = 1_000_000
 LONGEST_S = 60
 
@@ -55,8 +60,9 @@ def transactions(rng, first, count, accounts):
     lines = []
     for number in range(first, first + count):
         amount, source, target = rng.randint(1, 500), rng.randrange(accounts), rng.randrange(accounts)
+        large = f"INSERT INTO c VALUES ({number}, '{rng.randbytes(LARGE_BYTES).hex()}'); " if number % 3 == 0 else ""
         lines.append(
-            f"BEGIN; UPDATE a SET amount = amount - {amount} WHERE id = {source}; "
+            f"BEGIN; {large}UPDATE a SET amount = amount - {amount} WHERE id = {source}; "
             f"UPDATE b SET amount = amount + {amount} WHERE id = {target}; "
             f"INSERT INTO b VALUES ({1000 + number}, 0); COMMIT;")
     return "\n".join(lines) + "\n"
@@ -66,7 +72,7 @@ def step_of(line):
     """The step that a line of the log tells, or None."""
     for word in line.replace('"', " ").split():
         base, _, edge = word.strip(",;:()[]{}").rpartition(".")
-        if edge in ("begin", "end") and base in ("data_file", "record", "publish", "checkpoint"):
+        if edge in ("begin", "end") and base in ("data_file", "record", "publish", "inline_file", "checkpoint"):
             return f"{base}.{edge}"
     return None
 
@@ -84,6 +90,8 @@ def place(steps, acknowledged):
         return "during checkpoint"
     if opened["record"] > 0:
         return "before the record"
+    if opened["inline_file"] > 0:
+        return "publisher's file"
     if opened["publish"] > 0:
         return "during publish"
     if opened["data_file"] > 0:
@@ -164,6 +172,7 @@ class Bank:
         self.tarn, self.accounts, self.done = Tarn(folder / "db", init=True), accounts, 0
         rows = lambda amount: ", ".join(f"({n}, {amount})" for n in range(accounts))
         self.tarn.sql("CREATE TABLE a (id BIGINT, amount BIGINT); CREATE TABLE b (id BIGINT, amount BIGINT);"
+                      "CREATE TABLE c (id BIGINT, s STRING);"
                       f"BEGIN; INSERT INTO a VALUES {rows(FUNDS)}; INSERT INTO b VALUES {rows(0)}; COMMIT;")
 
     def judge(self, acknowledged, sent):
@@ -173,8 +182,10 @@ class Bank:
                                "(SELECT count(DISTINCT id) FROM b WHERE id >= 1000), "
                                "(SELECT coalesce(max(id), 1000) - 1000 FROM b WHERE id >= 1000)")[0]
         total, rows, distinct, highest = (int(float(v)) for v in found)
+        large = int(self.tarn.value("SELECT count(*) FROM c"))
         assert total == FUNDS * self.accounts, f"the sum is {total}, not {FUNDS * self.accounts}"
         assert rows == distinct == highest, f"a transaction twice or missing: {rows=} {distinct=} {highest=}"
+        assert large == highest // 3, f"{large} large rows of {highest} transactions"
         assert highest >= self.done + acknowledged, \
             f"{self.done + acknowledged} were acknowledged, {highest} are there"
         assert highest <= self.done + acknowledged + 1, \
@@ -197,7 +208,7 @@ def one_kill(bank, rng, aim, per_child):
     step, longest = AIMS[aim]
     text = transactions(rng, bank.done + 1, per_child, bank.accounts)
     child = Child(bank.tarn, text, {})
-    most = 2 if aim == "during checkpoint" else 12
+    most = {"during checkpoint": 2, "data file": 5}.get(aim, 12)
     delay = rng.uniform(0, longest) if rng.random() < 0.6 else 0
     steps = child.run_until(step, rng.randint(1, most), delay)
     extra = bank.judge(child.commits, per_child)

@@ -10,6 +10,8 @@ use std::ops::RangeInclusive;
 /// The cache; not synchronised.
 pub(crate) struct Lru<K, V> {
     entries: BTreeMap<K, Slot<V>>,
+    /// Keys by the moment of their last use.
+    by_use: BTreeMap<u64, K>,
     tick: u64,
     capacity: usize,
     weight: usize,
@@ -26,6 +28,7 @@ impl<K: Ord + Clone, V: Clone> Lru<K, V> {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             entries: BTreeMap::new(),
+            by_use: BTreeMap::new(),
             tick: 0,
             capacity: capacity.max(1),
             weight: 0,
@@ -42,14 +45,25 @@ impl<K: Ord + Clone, V: Clone> Lru<K, V> {
     pub(crate) fn get(&mut self, key: &K) -> Option<V> {
         self.tick += 1;
         let slot = self.entries.get_mut(key)?;
+        self.by_use.remove(&slot.used);
+        self.by_use.insert(self.tick, key.clone());
         slot.used = self.tick;
         Some(slot.value.clone())
+    }
+
+    pub(crate) fn remove(&mut self, key: &K) {
+        if let Some(gone) = self.entries.remove(key) {
+            self.by_use.remove(&gone.used);
+            self.weight = self.weight.saturating_sub(gone.weight);
+        }
     }
 
     /// The entry with the greatest key in the range.
     pub(crate) fn newest_in(&mut self, range: RangeInclusive<K>) -> Option<(K, V)> {
         self.tick += 1;
         let (key, slot) = self.entries.range_mut(range).next_back()?;
+        self.by_use.remove(&slot.used);
+        self.by_use.insert(self.tick, key.clone());
         slot.used = self.tick;
         Some((key.clone(), slot.value.clone()))
     }
@@ -66,19 +80,18 @@ impl<K: Ord + Clone, V: Clone> Lru<K, V> {
             weight,
         };
         self.weight = self.weight.saturating_add(weight);
+        self.by_use.insert(self.tick, key.clone());
         if let Some(before) = self.entries.insert(key, slot) {
+            self.by_use.remove(&before.used);
             self.weight = self.weight.saturating_sub(before.weight);
         }
         while self.entries.len() > self.capacity
             || (self.weight > self.weight_max && self.entries.len() > 1)
         {
-            let oldest = self.entries.iter().min_by_key(|(_, slot)| slot.used);
-            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
+            let Some((_, oldest)) = self.by_use.pop_first() else {
                 return;
             };
-            if let Some(gone) = self.entries.remove(&oldest) {
-                self.weight = self.weight.saturating_sub(gone.weight);
-            }
+            self.remove(&oldest);
         }
     }
 }
@@ -115,5 +128,8 @@ mod tests {
         cache.insert_weighing(5, 5, 100);
         assert_eq!(cache.get(&5), Some(5));
         assert_eq!(cache.entries.len(), 1);
+        cache.remove(&5);
+        assert_eq!((cache.entries.len(), cache.by_use.len()), (0, 0));
+        assert_eq!(cache.weight, 0);
     }
 }

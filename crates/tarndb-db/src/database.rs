@@ -19,6 +19,7 @@ use crate::clock::ClockCheck;
 use crate::commit::CommitQueue;
 use crate::error::DbError;
 use crate::head::Head;
+use crate::inline::InlineFiles;
 use crate::metrics::MetricsCells;
 use crate::moment::Moment;
 use crate::options::{DbOptions, TxnOptions};
@@ -50,6 +51,8 @@ pub(crate) struct Inner {
     pub(crate) queue: CommitQueue,
     pub(crate) priorities: Priorities,
     pub(crate) metrics: MetricsCells,
+    /// Data files in records; `store` reads them from there.
+    pub(crate) inline: Arc<InlineFiles>,
     pub(crate) publisher: Publisher,
     pub(crate) clock: ClockCheck,
     closed: AtomicBool,
@@ -123,7 +126,11 @@ impl Database {
     fn with(store: Store, log: LogDir, options: DbOptions, head: (Catalog, Moment)) -> Self {
         let context = store.context().clone();
         let caches = Caches::new(options.cached_states_max);
+        let inline = LogDir::new(store.direct(), layout::log_dir());
+        let inline = Arc::new(InlineFiles::new(inline));
+        let store = store.holding(Arc::clone(&inline) as _);
         let inner = Inner {
+            inline,
             store,
             log,
             options,
@@ -301,7 +308,12 @@ impl Inner {
 
     /// The same for a record that is decoded already.
     pub(crate) fn absorb_record(&self, record: &Arc<Record>) -> Result<(), DbError> {
-        self.head.absorb(record)?;
+        let catalog = self.head.absorb(record)?;
+        for (_, entry) in record.entries() {
+            if let Some(table) = catalog.table_or_dropped(entry.table) {
+                self.note_inline(table, record.version, entry)?;
+            }
+        }
         self.caches.put_chained(Arc::clone(record));
         Ok(())
     }

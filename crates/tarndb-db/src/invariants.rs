@@ -197,6 +197,9 @@ fn check_actions(version: DbVersion, actions: &[Action]) -> Result<(), Violation
                 if let EntryBody::Staged(staged) = &entry.body {
                     check_inside(&staged.path)?;
                 }
+                for path in entry.files.keys() {
+                    check_data_path(path)?;
+                }
             }
             _ => {}
         }
@@ -254,6 +257,19 @@ fn check_inside(path: &str) -> Result<(), Violation> {
     } else {
         Ok(())
     }
+}
+
+/// A path at which a data file may be stored: in the table's folder, outside those that
+/// belong to its log. (A partition's folder may begin with an underscore.)
+fn check_data_path(path: &str) -> Result<(), Violation> {
+    check_inside(path)?;
+    let first = path.split('/').next().unwrap_or_default();
+    if first.starts_with(['_', '.']) && !first.contains('=') {
+        return Err(Violation::PathEscapes {
+            path: path.to_owned(),
+        });
+    }
+    Ok(())
 }
 
 /// Whether two locations are equal or one lies in the other. Case is ignored, because some

@@ -10,7 +10,7 @@
 //! Spec: docs/format/log.md, docs/format/checkpoint.md, docs/format/publishing.md.
 //!
 //! - [`record`], [`catalog`], [`invariants`], [`checkpoint`]: what is on disk, pure.
-//! - `open`, `head`, `states`, `clock`, `moment`: from disk to memory.
+//! - `open`, `head`, `states`, `inline`, `clock`, `moment`: from disk to memory.
 //! - [`database`], [`snapshot`], [`transaction`]: what callers hold.
 //! - `commit`, [`publish`]: what makes changes visible, here and to foreign readers.
 //! - [`compact`]: files written anew, their rows unchanged.
@@ -28,6 +28,7 @@ pub mod error;
 mod hash;
 mod head;
 pub mod history;
+mod inline;
 pub mod invariants;
 mod layout;
 pub mod metrics;

@@ -18,7 +18,7 @@ use crate::record::{self, Record};
 use crate::{checkpoint, invariants, layout};
 
 /// Reader features of the log that this build knows.
-const READER_FEATURES: [&str; 0] = [];
+const READER_FEATURES: [&str; 1] = [record::INLINE_FILES];
 
 /// Loads of the newest catalog before a slow one is taken as it is.
 const LOADS_MAX: u32 = 3;

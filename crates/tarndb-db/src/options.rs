@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
+use tarndb_table::HeldLimits;
 use tarndb_txn::Isolation;
 use tarndb_types::{DbVersion, TxnId};
 
@@ -46,6 +47,11 @@ pub struct DbOptions {
     /// way, to see whether rows added there have its keys or match its predicates. Above it that
     /// is taken for granted, and the commit fails with a retryable conflict.
     pub evidence_bytes_max: u64,
+    /// Data files of up to so many bytes ride in the log record of their transaction instead of
+    /// being stored by it; 0 stores all.
+    pub inline_file_bytes_max: usize,
+    /// Bytes of such files in one transaction at most.
+    pub inline_bytes_max: usize,
     /// Table states kept in memory by this handle.
     pub cached_states_max: usize,
     /// Whether an opened handle may write by itself (publish what it finds unpublished).
@@ -64,8 +70,20 @@ impl Default for DbOptions {
             group_txns_max: 64,
             upsert_bytes_max: 256 << 20,
             evidence_bytes_max: 8 << 20,
+            inline_file_bytes_max: 64 << 10,
+            inline_bytes_max: 256 << 10,
             cached_states_max: 64,
             background: true,
+        }
+    }
+}
+
+impl DbOptions {
+    /// Which files a writer of this handle holds for the record.
+    pub fn held_limits(&self) -> HeldLimits {
+        HeldLimits {
+            file_bytes_max: self.inline_file_bytes_max,
+            total_bytes_max: self.inline_bytes_max,
         }
     }
 }

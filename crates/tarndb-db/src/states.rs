@@ -19,8 +19,9 @@ use crate::catalog::TableEntry;
 use crate::database::Inner;
 use crate::error::DbError;
 use crate::hash::sha256_hex;
+use crate::inline::keyed;
 use crate::open;
-use crate::record::{EntryBody, Record, Staged};
+use crate::record::{EntryBody, Record, Staged, TableEntryAction};
 
 /// Records kept in memory: enough to judge and publish without reading them again.
 const RECORDS_MAX: usize = 256;
@@ -157,10 +158,51 @@ impl Inner {
         let action = record.entry(table.id, version).ok_or(DbError::Internal {
             what: "a record lacks the version the catalog found",
         })?;
+        self.note_inline(table, position, action)?;
         match &action.body {
             EntryBody::Inline(entry) => Ok(Arc::clone(entry)),
             EntryBody::Staged(staged) => self.staged_entry(table, version, staged).await,
         }
+    }
+
+    /// Makes the data files that ride in an entry readable, unless they are known to be at
+    /// their paths.
+    pub(crate) fn note_inline(
+        &self,
+        table: &TableEntry,
+        position: DbVersion,
+        entry: &TableEntryAction,
+    ) -> Result<(), DbError> {
+        let published = self.known_published(table);
+        if published.is_some_and(|published| entry.version <= published) {
+            return Ok(());
+        }
+        self.inline.note(table, position, entry)
+    }
+
+    /// A table's own log is known to be published up to `version`, its data files with it.
+    pub(crate) fn note_published(&self, id: TableId, version: TableVersion) {
+        self.head.note_published(id, version);
+        self.inline.forget(id, version);
+    }
+
+    /// The data files that ride in the record of a version, with their keys.
+    ///
+    /// # Cost
+    /// 1 GET unless the record is cached.
+    pub(crate) async fn inline_files(
+        &self,
+        table: &TableEntry,
+        version: TableVersion,
+    ) -> Result<Vec<(Path, Bytes)>, DbError> {
+        let position = table.position(version).ok_or(DbError::Internal {
+            what: "the record of a table version is not known",
+        })?;
+        let record = self.record(position).await?;
+        let action = record.entry(table.id, version).ok_or(DbError::Internal {
+            what: "a record lacks the version the catalog found",
+        })?;
+        keyed(&table.location, action)
     }
 
     async fn staged_entry(

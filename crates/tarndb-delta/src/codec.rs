@@ -4,7 +4,7 @@
 //! is published byte for byte as it was committed.
 //! Spec: docs/format/publishing.md; Delta PROTOCOL.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -83,6 +83,17 @@ impl TableCodec for DeltaCodec {
             replay.expire_tombstones();
         }
         Ok(replay.finish(entry.version.0, log.as_ref())?)
+    }
+
+    fn added_files(&self, entry: &Entry) -> Result<BTreeMap<String, u64>, TableError> {
+        let mut added = BTreeMap::new();
+        for action in entry_actions(entry, &Path::from("_delta_log"))? {
+            if let Action::Add(add) = action {
+                let size = u64::try_from(add.size).unwrap_or(0);
+                added.insert(path::table_path(&add.path)?, size);
+            }
+        }
+        Ok(added)
     }
 
     fn encode(&self, commit: &Commit<'_>) -> Result<Entry, TableError> {

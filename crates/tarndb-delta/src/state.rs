@@ -80,5 +80,6 @@ pub(crate) fn data_file(add: Add) -> Result<DataFile, DeltaError> {
         tags: tags
             .filter_map(|(key, value)| Some((key, value?)))
             .collect(),
+        held: None,
     })
 }

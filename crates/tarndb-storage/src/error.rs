@@ -128,6 +128,15 @@ pub enum StoreError {
         /// Bytes received.
         got: u64,
     },
+    /// An object that is not stored yet, whose bytes could not be taken from where they are.
+    #[error("an object could not be read from the log record that holds it: key={key}")]
+    Origin {
+        /// The key.
+        key: String,
+        /// Why not.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A text that names no database.
     #[error(
         "not a database URL: {url:?}: {reason}; accepted: s3://bucket/prefix, gs://bucket/prefix, \
@@ -168,7 +177,7 @@ impl StoreError {
             Self::Unsupported { .. } | Self::ConditionalPutIgnored { .. } => {
                 StoreErrorKind::Unsupported
             }
-            Self::ShortRead { .. } => StoreErrorKind::Corrupt,
+            Self::ShortRead { .. } | Self::Origin { .. } => StoreErrorKind::Corrupt,
             Self::InvalidUrl { .. } | Self::NotAFolder { .. } | Self::InvalidOption { .. } => {
                 StoreErrorKind::Invalid
             }
@@ -184,9 +193,10 @@ impl StoreError {
                 true
             }
             Self::InvalidUrl { .. } | Self::NotAFolder { .. } | Self::InvalidOption { .. } => true,
-            Self::Failed { .. } | Self::ConditionalPutIgnored { .. } | Self::ShortRead { .. } => {
-                false
-            }
+            Self::Failed { .. }
+            | Self::ConditionalPutIgnored { .. }
+            | Self::ShortRead { .. }
+            | Self::Origin { .. } => false,
         }
     }
 

@@ -8,10 +8,12 @@
 //! - [`store`]: the seam; outcomes of a put-if-absent. `probe`: proof that a store honours it.
 //! - [`location`]: what a URL names. [`options`]: storage options. `open`: from URL to store.
 //! - [`local`]: the durable folder. `remote`: S3, GCS, Azure.
+//! - [`held`]: objects that can be read before they are stored.
 //! - [`meter`]: counts requests. `fault`, `conformance`: for tests.
 
 pub mod context;
 pub mod error;
+pub mod held;
 pub mod local;
 pub mod location;
 pub mod meter;
@@ -28,6 +30,7 @@ pub mod fault;
 
 pub use context::{Clock, Context, Random, SeededRandom, SystemClock};
 pub use error::{StoreError, StoreErrorKind};
+pub use held::{Held, HeldFile, Origin};
 pub use local::DurableLocal;
 pub use meter::{Counts, Meter};
 pub use object_store::path::Path;

@@ -292,7 +292,7 @@ impl ObjectStore for MeteredStore {
 
 /// Readers of data files take the bytes they asked for to be there: a truncated object must be
 /// an error here, not an assertion there.
-fn short_read(key: &Path, wanted: &Range<u64>, got: u64) -> object_store::Error {
+pub(crate) fn short_read(key: &Path, wanted: &Range<u64>, got: u64) -> object_store::Error {
     StoreError::ShortRead {
         key: key.to_string(),
         start: wanted.start,

@@ -18,6 +18,7 @@ use tarndb_types::TimestampMs;
 
 use crate::context::Context;
 use crate::error::StoreError;
+use crate::held::{Held, HeldFile, HeldStore, Origin};
 use crate::meter::{Meter, MeteredStore};
 
 /// The answer to a put-if-absent.
@@ -46,6 +47,9 @@ pub struct ObjectInfo {
 #[derive(Clone)]
 pub struct Store {
     objects: Arc<dyn ObjectStore>,
+    /// What is stored, without what is held.
+    stored: Arc<dyn ObjectStore>,
+    held: Option<Held>,
     url: Arc<str>,
     meter: Meter,
     context: Context,
@@ -64,9 +68,11 @@ impl Store {
     /// `url` is shown to people and must not hold secrets.
     pub fn new(objects: Arc<dyn ObjectStore>, url: &str, context: Context) -> Self {
         let meter = Meter::default();
-        let objects = Arc::new(MeteredStore::new(objects, meter.clone()));
+        let objects: Arc<dyn ObjectStore> = Arc::new(MeteredStore::new(objects, meter.clone()));
         Self {
+            stored: Arc::clone(&objects),
             objects,
+            held: None,
             url: url.into(),
             meter,
             context,
@@ -76,6 +82,58 @@ impl Store {
     /// A store of its own in memory.
     pub fn memory(context: Context) -> Self {
         Self::new(Arc::new(InMemory::new()), "memory://", context)
+    }
+
+    /// This store, with room for objects that can be read before they are stored; those that
+    /// `origin` knows are there at once. Requests are counted together.
+    #[must_use]
+    pub fn holding(&self, origin: Arc<dyn Origin>) -> Self {
+        let held = Held::new(origin);
+        let objects = HeldStore::new(Arc::clone(&self.stored), held.clone());
+        Self {
+            objects: Arc::new(objects),
+            held: Some(held),
+            ..self.clone()
+        }
+    }
+
+    /// This store without what is held: what anybody else would see.
+    #[must_use]
+    pub fn direct(&self) -> Self {
+        Self {
+            objects: Arc::clone(&self.stored),
+            held: None,
+            ..self.clone()
+        }
+    }
+
+    /// Room for objects that can be read before they are stored, if there is any.
+    pub fn held(&self) -> Option<&Held> {
+        self.held.as_ref()
+    }
+
+    /// Stores a held object, unless that was done before; one request. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub async fn store_held(&self, file: &HeldFile) -> Result<(), StoreError> {
+        if file.is_stored() {
+            return Ok(());
+        }
+        self.store_held_bytes(file.key(), file.bytes().clone())
+            .await
+    }
+
+    /// Stores bytes that a writer may hold under `key`; one request. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub async fn store_held_bytes(&self, key: &Path, bytes: Bytes) -> Result<(), StoreError> {
+        self.put(key, bytes).await?;
+        if let Some(held) = &self.held {
+            held.note_stored(key);
+        }
+        Ok(())
     }
 
     /// Time and randomness of this handle.

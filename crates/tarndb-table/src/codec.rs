@@ -189,6 +189,12 @@ pub trait TableCodec: Send + Sync + Debug {
     /// An entry that does not follow `state`, is malformed, or needs unknown reader features.
     fn apply(&self, state: Option<&TableState>, entry: &Entry) -> Result<TableState, TableError>;
 
+    /// The data files that an entry adds, decoded path to size in bytes; pure.
+    ///
+    /// # Errors
+    /// An entry that is malformed.
+    fn added_files(&self, entry: &Entry) -> Result<BTreeMap<String, u64>, TableError>;
+
     /// The entry of a commit; pure.
     ///
     /// # Errors

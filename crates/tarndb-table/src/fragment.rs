@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use object_store::path::Path;
+use tarndb_storage::HeldFile;
 
 use crate::deletion_vector::Deletion;
 use crate::error::TableError;
@@ -38,6 +39,9 @@ pub struct DataFile {
     pub default_row_commit_version: Option<i64>,
     /// Free-form tags.
     pub tags: BTreeMap<String, String>,
+    /// A file just written that is not stored yet: whoever commits it sees to that. Gone with
+    /// the last clone.
+    pub held: Option<HeldFile>,
 }
 
 impl DataFile {
@@ -50,6 +54,11 @@ impl DataFile {
     pub fn live_rows(&self) -> Option<u64> {
         self.num_records()
             .map(|rows| rows.saturating_sub(self.deletion.cardinality()))
+    }
+
+    /// Its bytes, when nobody stored them yet.
+    pub fn unstored(&self) -> Option<&HeldFile> {
+        self.held.as_ref().filter(|held| !held.is_stored())
     }
 
     /// Storage key of the file of a table at `location`.

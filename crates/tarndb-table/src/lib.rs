@@ -31,7 +31,8 @@ pub use key::{KeyColumns, Keys, key_hash, row_text};
 pub use parquet::read::{
     LiveRows, ReadOptions, file_statistics, parquet_row_count, read_file, read_file_rows,
 };
-pub use parquet::write::{TableWriter, Written};
+pub use parquet::upload::store_held;
+pub use parquet::write::{HeldLimits, TableWriter, Written};
 pub use parquet::write_options::{WriteOptions, parse_size};
 pub use partition::{
     check_partition_columns, encode_partition_value, parse_partition_value, partition_dir,

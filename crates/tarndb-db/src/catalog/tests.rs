@@ -58,6 +58,7 @@ pub(crate) fn entry(n: u128, version: u64) -> Action {
         version,
         body,
         notes: None,
+        files: BTreeMap::new(),
     })
 }
 

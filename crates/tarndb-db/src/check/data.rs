@@ -5,23 +5,23 @@
 
 use std::cmp::Ordering;
 
+use tarndb_storage::Store;
 use tarndb_table::parquet::read::file_statistics;
 use tarndb_table::{ColumnStats, DataFile, Scalar, Statistics, TableState};
 
 use super::{CheckReport, Finding, chain, is_store_failure, kind};
 use crate::catalog::TableEntry;
-use crate::database::Inner;
 use crate::error::DbError;
 
 pub(super) async fn check_data(
-    inner: &Inner,
+    store: &Store,
     table: &TableEntry,
     state: &TableState,
     file: &DataFile,
     report: &mut CheckReport,
 ) -> Result<(), DbError> {
     let computed = file_statistics(
-        &inner.store,
+        store,
         &table.location,
         file,
         &state.schema,

@@ -14,14 +14,23 @@ use crate::catalog::TableEntry;
 use crate::database::Inner;
 use crate::error::DbError;
 
+/// What there is of a table's files.
+#[derive(Debug)]
+pub(super) struct FilesPlace<'a> {
+    pub(super) table: &'a TableEntry,
+    pub(super) listed: &'a [ObjectInfo],
+    /// Files that are in records and need not be stored yet, with their sizes.
+    pub(super) waiting: BTreeMap<String, u64>,
+}
+
 pub(super) async fn check_files(
     inner: &Inner,
-    table: &TableEntry,
-    listed: &[ObjectInfo],
+    place: &FilesPlace<'_>,
     deep: bool,
     report: &mut CheckReport,
     progress: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<(), DbError> {
+    let table = place.table;
     let name = table.display_name();
     let state = match inner.table_state(table).await {
         Ok(state) => state,
@@ -34,7 +43,8 @@ pub(super) async fn check_files(
             return Ok(());
         }
     };
-    let sizes: BTreeMap<&Path, u64> = listed
+    let sizes: BTreeMap<&Path, u64> = place
+        .listed
         .iter()
         .map(|object| (&object.key, object.size_bytes))
         .collect();
@@ -46,36 +56,43 @@ pub(super) async fn check_files(
             done: done as u64,
             total,
         });
-        if let Some(finding) = check_file(table, &state, file, &sizes) {
+        let key = file.key(&table.location);
+        let stored = key.ok().and_then(|key| sizes.get(&key).copied());
+        let size = stored.or_else(|| place.waiting.get(&file.path).copied());
+        if let Some(finding) = check_file(table, &state, file, size) {
             report.findings.push(finding);
             continue;
         }
         check_vector(inner, table, file, report).await?;
         if deep {
-            check_data(inner, table, &state, file, report).await?;
+            // What this handle has in memory says nothing about what is stored.
+            let store = match stored {
+                Some(_) => inner.store.direct(),
+                None => inner.store.clone(),
+            };
+            check_data(&store, table, &state, file, report).await?;
         }
     }
     Ok(())
 }
 
-/// The file is there with its size.
+/// The file is there with its size, stored or in a record.
 fn check_file(
     table: &TableEntry,
     state: &TableState,
     file: &DataFile,
-    sizes: &BTreeMap<&Path, u64>,
+    size: Option<u64>,
 ) -> Option<Finding> {
     let found = |kind, detail: String| {
         let finding = Finding::new(kind, detail).table(table.display_name());
         Some(finding.version(state.version).file(file.path.clone()))
     };
-    let key = match file.key(&table.location) {
-        Ok(key) => key,
-        Err(error) => return found(kind::FILE_UNREADABLE, chain(&error)),
-    };
-    match sizes.get(&key) {
+    if let Err(error) = file.key(&table.location) {
+        return found(kind::FILE_UNREADABLE, chain(&error));
+    }
+    match size {
         None => found(kind::FILE_MISSING, "the data file is missing".to_owned()),
-        Some(size) if *size != file.size_bytes => {
+        Some(size) if size != file.size_bytes => {
             let stated = file.size_bytes;
             found(
                 kind::FILE_SIZE,

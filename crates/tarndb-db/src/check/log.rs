@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tarndb_log::{LogDir, hint};
 use tarndb_storage::Store;
-use tarndb_table::codec::TableCodec;
+use tarndb_table::codec::{Entry, TableCodec};
 use tarndb_types::{DbVersion, TableId, TableVersion, TxnId};
 
 use super::{CheckReport, Finding, Progress, chain, is_store_failure, kind};
@@ -35,6 +35,8 @@ pub(super) struct Expected {
     /// In the form of [`staged_hash`].
     pub(super) hash: String,
     pub(super) staged: Option<Staged>,
+    /// Sizes of the data files that ride in the record, by path.
+    pub(super) files: BTreeMap<String, u64>,
 }
 
 /// What the replay of the log gave.
@@ -78,7 +80,7 @@ pub(super) async fn check_log(
         };
         if let Some(record) = &record {
             report.records += 1;
-            note_entries(place, record, &mut replayed);
+            note_entries(place, record, &mut replayed, report);
             note_ends(record, &mut ends, report);
         }
         catalog = step(catalog, record.as_ref(), DbVersion(version), report);
@@ -224,22 +226,29 @@ async fn read_record(
     }
 }
 
-fn note_entries(place: &Place, record: &Record, replayed: &mut Replayed) {
+fn note_entries(place: &Place, record: &Record, replayed: &mut Replayed, report: &mut CheckReport) {
     for (_, action) in record.entries() {
+        let sizes = action.files.iter();
+        let files: BTreeMap<String, u64> = sizes
+            .map(|(path, bytes)| (path.clone(), bytes.len() as u64))
+            .collect();
         let expected = match &action.body {
             EntryBody::Staged(staged) => Expected {
                 position: record.version,
                 hash: staged.hash.clone(),
                 staged: Some(staged.clone()),
+                files,
             },
             EntryBody::Inline(entry) => {
                 let Some(codec) = place.codecs.get(&action.format) else {
                     continue;
                 };
+                check_inline(codec.as_ref(), record, entry, &files, report);
                 Expected {
                     position: record.version,
                     hash: staged_hash(&codec.published_bytes(entry)),
                     staged: None,
+                    files,
                 }
             }
         };
@@ -272,6 +281,36 @@ fn note_ends(
                 .findings
                 .push(Finding::new(kind::LOG_INVARIANT, detail).db_version(record.version));
         }
+    }
+}
+
+/// Every data file in a record is one that its entry adds, with the size that it says.
+fn check_inline(
+    codec: &dyn TableCodec,
+    record: &Record,
+    entry: &Entry,
+    files: &BTreeMap<String, u64>,
+    report: &mut CheckReport,
+) {
+    if files.is_empty() {
+        return;
+    }
+    // An entry that cannot be read is told where the table's state is.
+    let Ok(added) = codec.added_files(entry) else {
+        return;
+    };
+    for (path, size) in files {
+        let detail = match added.get(path) {
+            Some(stated) if stated == size => continue,
+            Some(stated) => format!("the record has {size} bytes of the file, stated={stated}"),
+            None => "the record has a data file that its entry does not add".to_owned(),
+        };
+        report.findings.push(
+            Finding::new(kind::INLINE_DIFFERS, detail)
+                .db_version(record.version)
+                .version(entry.version)
+                .file(path.clone()),
+        );
     }
 }
 

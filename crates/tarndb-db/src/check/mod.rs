@@ -35,6 +35,8 @@ pub mod kind {
     pub const HINT_WRONG: &str = "hint.wrong";
     /// A staged entry is missing or has other content.
     pub const STAGED_DAMAGED: &str = "staged.damaged";
+    /// A data file in a record is none that its entry adds, or has another size.
+    pub const INLINE_DIFFERS: &str = "inline.differs";
     /// A published file has other content than the record.
     pub const PUBLISHED_DIFFERS: &str = "published.differs";
     /// A published file is missing below newer ones and no checkpoint covers it.
@@ -201,7 +203,13 @@ impl Database {
                 &mut report,
             )
             .await?;
-            files::check_files(inner, &table, &listed, deep, &mut report, &mut progress).await?;
+            let waiting = published::waiting_files(inner, &table, &replayed, &listed)?;
+            let place = files::FilesPlace {
+                table: &table,
+                listed: &listed,
+                waiting,
+            };
+            files::check_files(inner, &place, deep, &mut report, &mut progress).await?;
         }
         Ok(report)
     }

@@ -22,15 +22,7 @@ pub(super) async fn check_published(
     listed: &[ObjectInfo],
     report: &mut CheckReport,
 ) -> Result<(), DbError> {
-    let codec = inner.codec(&table.format, &table.display_name())?;
-    let published: BTreeMap<u64, Path> = listed
-        .iter()
-        .filter_map(|object| {
-            let version = version_of(&object.key)?;
-            let key = codec.published_key(&table.location, TableVersion(version));
-            (key == object.key).then_some((version, key))
-        })
-        .collect();
+    let published = published_files(inner, table, listed)?;
     let checkpointed = newest_checkpoint(table, listed);
     let newest = published.last_key_value().map(|(version, _)| *version);
     for version in 0..=table.version.0 {
@@ -82,6 +74,44 @@ pub(super) async fn check_published(
         );
     }
     Ok(())
+}
+
+/// The files of a table's own log.
+fn published_files(
+    inner: &Inner,
+    table: &TableEntry,
+    listed: &[ObjectInfo],
+) -> Result<BTreeMap<u64, Path>, DbError> {
+    let codec = inner.codec(&table.format, &table.display_name())?;
+    let published = listed.iter().filter_map(|object| {
+        let version = version_of(&object.key)?;
+        let key = codec.published_key(&table.location, TableVersion(version));
+        (key == object.key).then_some((version, key))
+    });
+    Ok(published.collect())
+}
+
+/// The data files, with their sizes, that need not be stored yet: they ride in the records of
+/// versions that are not published.
+pub(super) fn waiting_files(
+    inner: &Inner,
+    table: &TableEntry,
+    replayed: &Replayed,
+    listed: &[ObjectInfo],
+) -> Result<BTreeMap<String, u64>, DbError> {
+    let published = published_files(inner, table, listed)?;
+    let newest = published.last_key_value().map(|(version, _)| *version);
+    let first = newest.map_or(0, |version| version + 1);
+    let range = (table.id, TableVersion(first))..=(table.id, table.version);
+    let waiting = if range.is_empty() {
+        BTreeMap::new()
+    } else {
+        let entries = replayed.entries.range(range);
+        entries
+            .flat_map(|(_, expected)| expected.files.clone())
+            .collect()
+    };
+    Ok(waiting)
 }
 
 async fn compare(

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tarndb_delta::effects::{
     MODE_OVERWRITE, MODE_PARAMETER, PREDICATE_PARAMETER, SOURCE_READ_TARGET,
 };
@@ -110,6 +111,7 @@ impl<'a> Encoder<'a> {
                 version: entry.version,
                 body: EntryBody::Inline(Arc::new(entry)),
                 notes: notes(changed.overlay),
+                files: inline_files(changed.overlay),
             }));
         }
         let txn = self.record_txn(timestamp, actions);
@@ -375,6 +377,15 @@ fn notes(overlay: &Overlay) -> Option<Arc<Notes>> {
         keys,
     };
     (!notes.is_empty()).then(|| Arc::new(notes))
+}
+
+/// The bytes of the new files that are not stored: the record carries them.
+fn inline_files(overlay: &Overlay) -> BTreeMap<String, Bytes> {
+    let held = overlay.adds.iter().filter_map(|(path, file)| {
+        let bytes = file.unstored()?.bytes().clone();
+        Some((path.clone(), bytes))
+    });
+    held.collect()
 }
 
 /// The verdicts let nobody through whose file is gone; should one be, nothing is written.

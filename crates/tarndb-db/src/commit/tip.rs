@@ -21,7 +21,7 @@ use crate::catalog::{Catalog, TableEntry};
 use crate::database::Inner;
 use crate::error::DbError;
 use crate::open;
-use crate::record::{Record, WRITER, encode_head};
+use crate::record::{INLINE_FILES, Record, WRITER, encode_head};
 
 /// A record, ready to be put.
 #[derive(Debug)]
@@ -119,11 +119,14 @@ impl Tip {
     /// It would not replay.
     pub(crate) fn seal(&self, inner: &Inner) -> Result<Encoded, DbError> {
         let version = self.next_version();
+        // A reader that does not know files in records would miss their rows.
+        let has_files = self.txns.iter().any(|encoded| encoded.txn.has_files());
+        let features = has_files.then(|| INLINE_FILES.to_owned());
         let head = Record {
             version,
             timestamp: self.timestamp,
             writer: WRITER.to_owned(),
-            reader_features: Vec::new(),
+            reader_features: features.into_iter().collect(),
             writer_features: Vec::new(),
             txns: Vec::new(),
             size_bytes: 0,

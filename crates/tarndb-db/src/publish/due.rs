@@ -88,7 +88,7 @@ async fn learn_published(inner: &Inner) -> Result<(), DbError> {
     let catalog = inner.head.catalog();
     for table in catalog.tables().chain(catalog.dropped_tables()) {
         match probe_published(inner, table, table.version).await? {
-            Probed::UpTo(Some(version)) => inner.head.note_published(table.id, version),
+            Probed::UpTo(Some(version)) => inner.note_published(table.id, version),
             Probed::UpTo(None) => {}
             Probed::Diverged(found) => inner.publisher.note_divergence(found),
         }

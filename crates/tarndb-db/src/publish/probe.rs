@@ -1,7 +1,8 @@
 //! Finding out what others have published already.
 //!
 //! Invariant: reads only. A version counts as published when its file has exactly our bytes;
-//! publishers go in order, so everything below it then is published too.
+//! publishers go in order, so everything below it then is published too, and they store the
+//! data files that ride in records before, so these are at their paths.
 //! Spec: docs/format/publishing.md.
 
 use std::collections::BTreeMap;
@@ -38,7 +39,7 @@ pub(crate) async fn our_file(
 }
 
 /// What the file of a version holds: `None` when it is absent, else whether it is ours.
-pub(crate) async fn is_ours(
+async fn is_ours(
     inner: &Inner,
     table: &TableEntry,
     version: TableVersion,

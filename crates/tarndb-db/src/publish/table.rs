@@ -1,16 +1,18 @@
 //! Publishing one table.
 //!
-//! Invariant: version v is put only when v-1 is known to be published; the first file that is
-//! not ours ends it.
+//! Invariant: version v is put only when v-1 is known to be published and the data files that
+//! ride in its record are stored at their paths; the first object that is not ours ends it.
 //! Spec: docs/format/publishing.md.
 
 use std::time::Duration;
 
-use tarndb_storage::PutOutcome;
+use bytes::Bytes;
+use futures::StreamExt as _;
+use tarndb_storage::{Path, PutOutcome, StoreError};
 use tarndb_types::TableVersion;
 
 use super::PublishedTable;
-use super::probe::{Probed, is_ours, our_file, probe_published};
+use super::probe::{Probed, our_file, probe_published};
 use crate::catalog::TableEntry;
 use crate::database::Inner;
 use crate::error::{DbError, Divergence};
@@ -27,6 +29,9 @@ enum Put {
     Foreign(String),
 }
 
+/// Versions whose data files are stored ahead of the one that is put.
+const FILES_AHEAD: usize = 8;
+
 /// Publishes all versions of a table up to the one that `table` states; `None` when it turned
 /// out to be diverged.
 pub(super) async fn publish(
@@ -40,8 +45,17 @@ pub(super) async fn publish(
     let first = published.map_or(0, |version| version.0 + 1);
     tracing::debug!(target: "tarndb::step", table = %table.id, first, "publish.begin");
     let mut result = Ok(());
-    for version in (first..=table.version.0).map(TableVersion) {
-        match put(inner, table, version).await {
+    let stored = (first..=table.version.0)
+        .map(TableVersion)
+        .map(|version| async move { (version, store_files(inner, table, version).await) });
+    let mut stored = futures::stream::iter(stored).buffered(FILES_AHEAD);
+    while let Some((version, files)) = stored.next().await {
+        let version_put = match files {
+            Ok(Put::Foreign(key)) => Ok(Put::Foreign(key)),
+            Ok(_) => put_version(inner, table, version).await,
+            Err(error) => Err(error),
+        };
+        match version_put {
             Ok(Put::Written) => {
                 versions_written += 1;
                 note_checkpoint_due(inner, table, version);
@@ -65,7 +79,7 @@ pub(super) async fn publish(
             }
         }
         published = Some(version);
-        inner.head.note_published(table.id, version);
+        inner.note_published(table.id, version);
     }
     tracing::debug!(target: "tarndb::step", table = %table.id, "publish.end");
     result?;
@@ -99,7 +113,7 @@ async fn skip_published(
     match probe_published(inner, table, newest_foreign).await? {
         Probed::UpTo(published) => {
             if let Some(version) = published {
-                inner.head.note_published(table.id, version);
+                inner.note_published(table.id, version);
             }
             Ok(Some(published))
         }
@@ -110,20 +124,50 @@ async fn skip_published(
     }
 }
 
-/// Puts one version. A store may say "exists" of what it does not hold (two requests at once),
-/// or nothing at all: what it holds decides, and the same bytes are sent again.
-async fn put(inner: &Inner, table: &TableEntry, version: TableVersion) -> Result<Put, DbError> {
+/// Stores the data files that ride in the record of a version.
+async fn store_files(
+    inner: &Inner,
+    table: &TableEntry,
+    version: TableVersion,
+) -> Result<Put, DbError> {
+    let mut all = Put::WasThere;
+    for (key, bytes) in inner.inline_files(table, version).await? {
+        tracing::debug!(target: "tarndb::step", key = %key, "inline_file.begin");
+        let one = put(inner, &key, bytes).await?;
+        tracing::debug!(target: "tarndb::step", key = %key, "inline_file.end");
+        match one {
+            Put::Written => all = Put::Written,
+            Put::WasThere => {}
+            Put::Foreign(key) => return Ok(Put::Foreign(key)),
+        }
+    }
+    Ok(all)
+}
+
+async fn put_version(
+    inner: &Inner,
+    table: &TableEntry,
+    version: TableVersion,
+) -> Result<Put, DbError> {
     let (key, bytes) = our_file(inner, table, version).await?;
+    put(inner, &key, bytes).await
+}
+
+/// Puts one object. A store may say "exists" of what it does not hold (two requests at once),
+/// or nothing at all: what it holds decides, and the same bytes are sent again.
+async fn put(inner: &Inner, key: &Path, bytes: Bytes) -> Result<Put, DbError> {
+    // What this handle holds in memory says nothing about what is stored.
+    let store = inner.store.direct();
     let mut attempt = 0;
     loop {
         attempt += 1;
-        let outcome = inner.store.put_if_absent(&key, bytes.clone()).await?;
+        let outcome = store.put_if_absent(key, bytes.clone()).await?;
         if let PutOutcome::Created = outcome {
             return Ok(Put::Written);
         }
-        match is_ours(inner, table, version).await? {
-            Some(true) => return Ok(Put::WasThere),
-            Some(false) => return Ok(Put::Foreign(key.to_string())),
+        match store.get(key).await? {
+            Some(found) if found == bytes => return Ok(Put::WasThere),
+            Some(_) => return Ok(Put::Foreign(key.to_string())),
             None if attempt < PUT_ATTEMPTS => {
                 let pause = inner.context().jittered(PUT_PAUSE * attempt);
                 inner.context().sleep(pause).await;
@@ -132,7 +176,7 @@ async fn put(inner: &Inner, table: &TableEntry, version: TableVersion) -> Result
             None => {
                 return Err(match outcome {
                     PutOutcome::Unknown(error) => error.into(),
-                    _ => tarndb_storage::StoreError::NotFound {
+                    _ => StoreError::NotFound {
                         key: key.to_string(),
                     }
                     .into(),

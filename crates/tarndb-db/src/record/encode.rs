@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Action, EntryBody, Record, RecordTxn, TableEntryAction, notes};
+use super::{Action, EntryBody, Record, RecordTxn, TableEntryAction, files, notes};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -156,6 +156,10 @@ fn push_entry(text: &mut String, entry: &TableEntryAction) {
                 staged.size_bytes
             );
         }
+    }
+    if !entry.files.is_empty() {
+        text.push_str(",\"files\":");
+        files::push(text, &entry.files);
     }
     if let Some(notes) = &entry.notes {
         text.push_str(",\"conflict\":");

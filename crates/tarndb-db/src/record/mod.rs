@@ -6,12 +6,14 @@
 //! Spec: docs/format/log.md, "Records".
 
 mod encode;
+mod files;
 mod notes;
 mod parse;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::Value;
 use tarndb_table::codec::Entry;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId};
@@ -27,6 +29,9 @@ pub const RECORD_BYTES_MAX: usize = 1 << 20;
 /// Writer feature of a record with a fence: a build that does not know fences could commit what
 /// was fenced.
 pub const FENCE_FEATURE: &str = "fence";
+
+/// Reader feature of records that carry data files.
+pub const INLINE_FILES: &str = "inlineFiles";
 
 /// The `writer` that this build names in its records.
 pub const WRITER: &str = concat!("tarndb/", env!("CARGO_PKG_VERSION"));
@@ -143,6 +148,9 @@ pub struct TableEntryAction {
     pub body: EntryBody,
     /// What later writers need to judge it; mostly nothing.
     pub notes: Option<Arc<Notes>>,
+    /// Small data files that it adds, by their paths relative to the table's location: they are
+    /// stored there before the version is published.
+    pub files: BTreeMap<String, Bytes>,
 }
 
 /// Where the lines of an entry are.
@@ -163,6 +171,15 @@ pub struct Staged {
     pub size_bytes: u64,
     /// `sha256:` and 64 hex digits, over the bytes that are published.
     pub hash: String,
+}
+
+impl RecordTxn {
+    /// Whether data files ride in it.
+    pub fn has_files(&self) -> bool {
+        let with_files =
+            |action: &Action| matches!(action, Action::Entry(entry) if !entry.files.is_empty());
+        self.actions.iter().any(with_files)
+    }
 }
 
 impl Record {

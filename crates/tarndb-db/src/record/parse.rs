@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tarndb_table::codec::Entry;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId, Uuid};
 
-use super::{Action, EntryBody, Record, RecordTxn, Staged, TableEntryAction, notes};
+use super::{Action, EntryBody, Record, RecordTxn, Staged, TableEntryAction, files, notes};
 
 /// Formats whose entries this build understands; the action's key is the format's name.
 const FORMATS: [&str; 1] = ["delta"];
@@ -68,6 +68,14 @@ pub enum RecordError {
         line: usize,
         /// What is wrong.
         reason: String,
+    },
+    /// A data file in the record whose bytes cannot be read.
+    #[error("the bytes of a data file in the record are damaged: line={line} file={path}")]
+    InlineFile {
+        /// 1-based.
+        line: usize,
+        /// Its path relative to the table.
+        path: String,
     },
     /// An entry with neither actions nor a staged object.
     #[error("a table entry has neither actions nor a staged file: line={line}")]
@@ -155,6 +163,9 @@ struct EntryLine<'a> {
     hash: String,
     #[serde(borrow, default)]
     conflict: Option<&'a RawValue>,
+    /// The bytes are base64, which JSON never escapes.
+    #[serde(borrow, default)]
+    files: BTreeMap<String, &'a str>,
 }
 
 /// Reads a record.
@@ -313,12 +324,15 @@ fn parse_entry(
             line: number,
             reason,
         })?;
+    let files =
+        files::parse(line.files).map_err(|path| RecordError::InlineFile { line: number, path })?;
     Ok(TableEntryAction {
         format,
         table: TableId(id(number, &line.table)?),
         version,
         body,
         notes: notes.map(Arc::new),
+        files,
     })
 }
 

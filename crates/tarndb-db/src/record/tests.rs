@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use expect_test::expect;
 use proptest::prelude::*;
 use tarndb_table::codec::Entry;
@@ -19,12 +20,17 @@ fn table() -> TableId {
 
 fn entry(version: u64, body: EntryBody) -> Action {
     let version = TableVersion(version);
+    let files = match &body {
+        EntryBody::Inline(_) => vec![("d=1/\"x\".parquet".to_owned(), Bytes::from("PAR1\0\u{ff}"))],
+        EntryBody::Staged(_) => Vec::new(),
+    };
     Action::Entry(TableEntryAction {
         format: "delta".into(),
         table: table(),
         version,
         body,
         notes: None,
+        files: files.into_iter().collect(),
     })
 }
 
@@ -97,7 +103,7 @@ fn the_bytes_of_a_record_do_not_change() {
         {"txn":{"id":"00000000-0000-0000-0000-000000000001","readVersion":40,"timestamp":7,"isolation":"snapshot","operation":"WRITE","userMetadata":{"k":1}}}
         {"createSchema":{"name":"s"}}
         {"createTable":{"format":"delta","id":"00000000-0000-0000-0000-000000000002","location":"main/t","name":"T \"1\"","schema":"main"}}
-        {"delta":{"table":"00000000-0000-0000-0000-000000000002","version":0,"actions":[{"commitInfo": {"a":1.50,"b":"\u00e9/\/"}},{"add":{"path":"x%20y.parquet"}}]}}
+        {"delta":{"table":"00000000-0000-0000-0000-000000000002","version":0,"actions":[{"commitInfo": {"a":1.50,"b":"\u00e9/\/"}},{"add":{"path":"x%20y.parquet"}}],"files":{"d=1/\"x\".parquet":"UEFSMQDDvw=="}}}
         {"delta":{"table":"00000000-0000-0000-0000-000000000002","version":1,"staged":"_delta_log/_staged_commits/x.json","bytes":9,"hash":"sha256:00"}}
         {"txn":{"id":"00000000-0000-0000-0000-000000000003","readVersion":40,"timestamp":8,"isolation":"snapshot","operation":"WRITE","userMetadata":{"k":1}}}
         {"renameTable":{"id":"00000000-0000-0000-0000-000000000002","name":"u","schema":"s"}}
@@ -183,6 +189,12 @@ fn each_way_to_be_no_record_has_its_error() {
     assert!(matches!(
         check(format!("{head}{txn}{bad_fence}")),
         RecordError::Malformed { line: 3, .. }
+    ));
+    let bad_file = "{\"delta\":{\"table\":\"00000000-0000-0000-0000-000000000001\",\"version\":1,\
+                    \"actions\":[],\"files\":{\"f\":\"UEF\"}}}\n";
+    assert!(matches!(
+        check(format!("{head}{txn}{bad_file}")),
+        RecordError::InlineFile { line: 3, path } if path == "f"
     ));
     let bad_id = "{\"dropTable\":{\"id\":\"x\"}}\n";
     assert!(matches!(

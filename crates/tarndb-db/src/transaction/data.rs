@@ -14,6 +14,7 @@ use tarndb_table::codec::MetadataChange;
 use tarndb_table::parquet::read::{parquet_row_count, read_file};
 use tarndb_table::{
     DataFile, Field, RowSet, Schema, TableState, TableWriter, WriteOptions, Written, conform_batch,
+    store_held,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
@@ -73,7 +74,8 @@ impl Transaction {
             Arc::clone(&state.schema),
             state.partition_columns.clone(),
             options,
-        ))
+        )
+        .with_held(self.inner().options.held_limits()))
     }
 
     /// Adds written files.
@@ -84,6 +86,7 @@ impl Transaction {
         operation: Operation,
     ) -> Result<(), DbError> {
         self.notice_written(id, &written)?;
+        self.bound_held(&written.files).await?;
         self.overlay(id).await?.add_files(written.files, operation);
         self.changes.did(operation);
         Ok(())
@@ -97,6 +100,7 @@ impl Transaction {
         looked: KeysLooked,
     ) -> Result<(), DbError> {
         self.notice_written(id, &written)?;
+        self.bound_held(&written.files).await?;
         self.overlay(id).await?.add_upserted(written.files, looked);
         self.changes.did(Operation::Upsert);
         Ok(())
@@ -146,6 +150,7 @@ impl Transaction {
             self.overlay(id).await?.delete_rows(deletions, operation);
         } else {
             let rewritten = self.rewrite(id, &state, &deletions).await?;
+            self.bound_held(&rewritten).await?;
             let old: Vec<_> = deletions
                 .into_iter()
                 .map(|deletion| deletion.file)
@@ -285,6 +290,7 @@ impl Transaction {
         source_read_target: bool,
     ) -> Result<(), DbError> {
         self.notice_written(id, &written)?;
+        self.bound_held(&written.files).await?;
         let overlay = self.overlay(id).await?;
         overlay.overwrite(written.files, source_read_target, Operation::Overwrite);
         self.changes.did(Operation::Overwrite);
@@ -318,6 +324,24 @@ impl Transaction {
         let added = Schema::new(after.fields.iter().filter(known).cloned().collect());
         self.notice_reader(id, &added)?;
         self.changes.did(operation);
+        Ok(())
+    }
+
+    /// Stores the new files of the transaction that were only held, when `new` would make them
+    /// too many for the record and for memory.
+    async fn bound_held(&mut self, new: &[DataFile]) -> Result<(), DbError> {
+        let held = |file: &DataFile| file.unstored().map_or(0, |held| held.bytes().len());
+        let bytes = self.changes.held_bytes + new.iter().map(held).sum::<usize>();
+        if bytes <= self.inner().options.inline_bytes_max {
+            self.changes.held_bytes = bytes;
+            return Ok(());
+        }
+        let overlays = self.changes.overlays.values();
+        let old = overlays.flat_map(|overlay| overlay.adds.values().map(Arc::as_ref));
+        let files = old.chain(new).filter_map(|file| file.unstored().cloned());
+        let files: Vec<_> = files.collect();
+        store_held(&self.inner().store, files).await?;
+        self.changes.held_bytes = 0;
         Ok(())
     }
 

@@ -64,6 +64,8 @@ pub(crate) struct Changes {
     pub(crate) names_read: BTreeSet<(String, String)>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) notices: Vec<String>,
+    /// Bytes of new files that are held instead of stored, at most.
+    pub(crate) held_bytes: usize,
 }
 
 /// A point to go back to within a transaction.
@@ -96,6 +98,7 @@ impl Transaction {
             names_read: BTreeSet::new(),
             operations: Vec::new(),
             notices: Vec::new(),
+            held_bytes: 0,
         };
         let pin = options.read_version.map(|version| Pin {
             version,

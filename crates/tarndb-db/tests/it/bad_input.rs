@@ -152,8 +152,8 @@ async fn unknown_features_and_actions_are_refused_by_name() {
     edit_record(
         &world,
         5,
-        "\"readerFeatures\":[]",
-        "\"readerFeatures\":[\"new\"]",
+        "\"readerFeatures\":[\"inlineFiles\"]",
+        "\"readerFeatures\":[\"inlineFiles\",\"new\"]",
     )
     .await;
     let error = world.try_open().await.unwrap_err();
@@ -161,8 +161,8 @@ async fn unknown_features_and_actions_are_refused_by_name() {
     edit_record(
         &world,
         5,
-        "\"readerFeatures\":[\"new\"]",
-        "\"readerFeatures\":[]",
+        "\"readerFeatures\":[\"inlineFiles\",\"new\"]",
+        "\"readerFeatures\":[\"inlineFiles\"]",
     )
     .await;
 

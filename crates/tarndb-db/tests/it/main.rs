@@ -22,6 +22,7 @@ mod faults;
 mod groups;
 mod handles;
 mod hook;
+mod inline;
 mod late_writers;
 mod outcomes;
 mod publishing;

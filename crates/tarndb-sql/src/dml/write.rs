@@ -103,6 +103,7 @@ impl Destination {
             self.partition_columns.clone(),
             self.options.clone(),
         )
+        .with_held(db.options().held_limits())
     }
 }
 

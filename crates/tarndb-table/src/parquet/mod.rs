@@ -6,4 +6,4 @@ pub mod read;
 pub mod write;
 pub mod write_options;
 
-mod upload;
+pub(crate) mod upload;

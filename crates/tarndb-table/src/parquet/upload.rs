@@ -1,20 +1,24 @@
 //! `Upload`: the bytes of one new object, as they come.
 //!
-//! Invariant: an object of at most [`SMALL_BYTES`] costs one PUT; nothing is visible before
-//! `finish` returns, and then it is durable.
+//! Invariant: an object of at most [`SMALL_BYTES`] costs one PUT, or none when it is small
+//! enough to be held; nothing is visible before `finish` returns, and then it is durable or held.
 //! Spec: docs/format/log.md, "What the store must do".
 
 use std::fmt;
 
 use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _};
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, WriteMultipart};
-use tarndb_storage::{Store, StoreError};
+use tarndb_storage::{HeldFile, Store, StoreError};
 
 /// Up to here an object is kept in memory and stored by one request.
 pub(super) const SMALL_BYTES: usize = 8 << 20;
 /// Parts of one upload on their way at the same time.
 const PARTS_IN_FLIGHT: usize = 3;
+
+/// Small files stored at the same time.
+const FILES_IN_FLIGHT: usize = 8;
 
 pub(super) struct Upload {
     store: Store,
@@ -78,9 +82,18 @@ impl Upload {
         Ok(())
     }
 
-    /// Completes the object; its size in bytes.
-    pub(super) async fn finish(self) -> Result<u64, StoreError> {
+    /// Completes the object: its size in bytes. One of at most `held_bytes_max` bytes is not
+    /// stored but held, where the store has room for that.
+    pub(super) async fn finish(
+        self,
+        held_bytes_max: usize,
+    ) -> Result<(u64, Option<HeldFile>), StoreError> {
         let key = &self.key;
+        let is_small = self.multipart.is_none() && self.buffered.len() <= held_bytes_max;
+        if let Some(room) = self.store.held().filter(|_| is_small) {
+            let file = room.hold(self.key.clone(), Bytes::from(self.buffered));
+            return Ok((self.bytes, Some(file)));
+        }
         match self.multipart {
             None => {
                 tracing::debug!(target: "tarndb::step", key = %key, "data_file.begin");
@@ -94,7 +107,7 @@ impl Upload {
             }
         }
         tracing::debug!(target: "tarndb::step", key = %key, bytes = self.bytes, "data_file.end");
-        Ok(self.bytes)
+        Ok((self.bytes, None))
     }
 
     /// Gives the upload up; what cannot be cleaned away stays as garbage.
@@ -105,6 +118,25 @@ impl Upload {
             tracing::debug!(key = %self.key, %error, "an abandoned upload was not cleaned away");
         }
     }
+}
+
+/// Stores files that were only held, a few at a time.
+///
+/// # Cost
+/// One PUT per file that is not stored yet.
+pub async fn store_held(
+    store: &Store,
+    files: impl IntoIterator<Item = HeldFile>,
+) -> Result<(), StoreError> {
+    let files: Vec<_> = files.into_iter().filter(|file| !file.is_stored()).collect();
+    let stored = futures::stream::iter(files).map(|file| async move {
+        let (key, bytes) = (file.key(), file.bytes().len());
+        tracing::debug!(target: "tarndb::step", key = %key, "data_file.begin");
+        store.store_held(&file).await?;
+        tracing::debug!(target: "tarndb::step", key = %key, bytes, "data_file.end");
+        Ok(())
+    });
+    stored.buffer_unordered(FILES_IN_FLIGHT).try_collect().await
 }
 
 fn failed(key: &Path, error: object_store::Error) -> StoreError {

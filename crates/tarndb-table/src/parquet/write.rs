@@ -24,6 +24,7 @@ use tarndb_storage::Store;
 
 use crate::error::TableError;
 use crate::fragment::DataFile;
+use crate::parquet::upload::store_held;
 use crate::parquet::write_options::WriteOptions;
 use crate::schema::Schema;
 
@@ -40,7 +41,7 @@ const STAGED_BYTES_MAX: usize = 16 << 20;
 /// What a [`TableWriter`] wrote.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
-    /// The new files, durable.
+    /// The new files, durable but for those that say that they are held.
     pub files: Vec<DataFile>,
     /// Rows in them.
     pub rows: u64,
@@ -48,6 +49,23 @@ pub struct Written {
     pub bytes: u64,
     /// An empty string (or binary value) of a partition column was stored as NULL.
     pub empty_string_as_null: bool,
+}
+
+/// Up to which size new files are held instead of stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldLimits {
+    /// Bytes of one file at most.
+    pub file_bytes_max: usize,
+    /// Bytes of all files of one writer at most.
+    pub total_bytes_max: usize,
+}
+
+impl HeldLimits {
+    /// Every file is stored.
+    pub const NONE: Self = Self {
+        file_bytes_max: 0,
+        total_bytes_max: 0,
+    };
 }
 
 /// One partition's share of the work.
@@ -74,6 +92,8 @@ pub struct TableWriter {
     slots: BTreeMap<PartitionKey, Slot>,
     staged: Vec<RecordBatch>,
     staged_bytes: usize,
+    held: HeldLimits,
+    held_bytes: usize,
     written: Written,
 }
 
@@ -104,8 +124,18 @@ impl TableWriter {
             slots: BTreeMap::new(),
             staged: Vec::new(),
             staged_bytes: 0,
+            held: HeldLimits::NONE,
+            held_bytes: 0,
             written: Written::default(),
         }
+    }
+
+    /// Small files are held instead of stored, where the store has room for that, so that a
+    /// commit can carry them. When all together become too many, all are stored.
+    #[must_use]
+    pub fn with_held(mut self, limits: HeldLimits) -> Self {
+        self.held = limits;
+        self
     }
 
     /// The schema that batches must have.
@@ -290,9 +320,18 @@ impl TableWriter {
     }
 
     async fn complete(&mut self, file: OpenFile) -> Result<(), TableError> {
-        let file = file.finish(self.layout.store().context().now()).await?;
+        let store = self.layout.store();
+        let now = store.context().now();
+        let file = file.finish(now, self.held.file_bytes_max).await?;
+        self.held_bytes += file.unstored().map_or(0, |held| held.bytes().len());
         self.written.bytes += file.size_bytes;
         self.written.files.push(file);
+        if self.held_bytes > self.held.total_bytes_max {
+            self.held = HeldLimits::NONE;
+            self.held_bytes = 0;
+            let files = &mut self.written.files;
+            store_held(store, files.iter_mut().filter_map(|file| file.held.take())).await?;
+        }
         Ok(())
     }
 }

@@ -50,6 +50,7 @@ async fn read_all(store: &Store, root: &FsPath, path: &FsPath) -> Result<usize, 
         base_row_id: None,
         default_row_commit_version: None,
         tags: BTreeMap::new(),
+        held: None,
     };
     let rows = read_file(store, &Path::default(), &file, &schema, &[], None).await;
     let rows = rows.map_err(|error| error.to_string())?;

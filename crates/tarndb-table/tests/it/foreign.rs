@@ -32,6 +32,7 @@ async fn store_file(table: &Table, bytes: Vec<u8>, partition: Option<(&str, &str
         base_row_id: None,
         default_row_commit_version: None,
         tags: BTreeMap::new(),
+        held: None,
     }
 }
 

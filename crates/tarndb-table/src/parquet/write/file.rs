@@ -276,13 +276,20 @@ impl OpenFile {
         Ok(self.upload.push(encoded).await?)
     }
 
-    pub(super) async fn finish(mut self, now: TimestampMs) -> Result<DataFile, TableError> {
+    /// Completes the file; one of at most `held_bytes_max` bytes is held where that is possible.
+    pub(super) async fn finish(
+        mut self,
+        now: TimestampMs,
+        held_bytes_max: usize,
+    ) -> Result<DataFile, TableError> {
         self.writer
             .finish()
             .map_err(|source| data_file(&self.path, source))?;
         self.push_encoded().await?;
+        let (size_bytes, held) = self.upload.finish(held_bytes_max).await?;
         Ok(DataFile {
-            size_bytes: self.upload.finish().await?,
+            size_bytes,
+            held,
             path: self.path,
             raw_path: self.raw_path,
             partition_values: self.partition_values,
