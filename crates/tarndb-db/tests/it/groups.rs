@@ -39,7 +39,8 @@ impl Clock for VirtualClock {
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
+        let system = Context::system();
+        Box::pin(async move { system.sleep(duration).await })
     }
 }
 
@@ -367,9 +368,10 @@ fn a_runtime_that_ends_with_a_record_under_way_leaves_it_pending_and_the_handle_
     let mut commit = Box::pin(first.commit());
     ending.block_on(async {
         // The leader is a task of this runtime, and the put begins here.
+        let system = Context::system();
         tokio::select! {
             _ = &mut commit => panic!("too early"),
-            () = tokio::time::sleep(LATENCY / 4) => {}
+            () = system.sleep(LATENCY / 4) => {}
         }
     });
     drop(ending);

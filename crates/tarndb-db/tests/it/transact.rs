@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tarndb_db::{Database, DbError, ErrorKind, RetryPolicy, Transaction, TxnOptions};
+use tarndb_storage::Context;
 use tarndb_types::TableId;
 
 use crate::groups::open_slow;
@@ -122,7 +123,7 @@ async fn a_slow_writer_gets_through_beside_eight_that_hammer_the_same_row() {
             async move {
                 bump(&mut txn, id, 0).await;
                 // Long beside what the others do.
-                tokio::time::sleep(Duration::from_millis(500)).await;
+                Context::system().sleep(Duration::from_millis(500)).await;
                 Ok::<_, DbError>((txn, ()))
             }
         };
@@ -166,7 +167,7 @@ async fn a_holder_of_priority_that_hangs_holds_up_the_others_for_a_while_only() 
         })
     };
     while db.metrics().priorities == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        db.store().context().sleep(Duration::from_millis(10)).await;
     }
     let start = tokio::time::Instant::now();
     insert(&db, id, &[(2, 2)]).await;
