@@ -1,7 +1,7 @@
 //! A clock that only tests move.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -11,11 +11,12 @@ use tarndb_types::TimestampMs;
 
 use crate::support::World;
 
-/// The clock, in milliseconds; sleeping moves it at once.
+/// The clock, in milliseconds; sleeping moves it, as soon as nobody holds it.
 #[derive(Debug, Default)]
 pub(crate) struct HandClock {
-    pub(crate) wall: AtomicI64,
-    pub(crate) monotonic: AtomicI64,
+    pub(crate) wall: Arc<AtomicI64>,
+    pub(crate) monotonic: Arc<AtomicI64>,
+    held: Arc<AtomicUsize>,
 }
 
 impl HandClock {
@@ -25,6 +26,14 @@ impl HandClock {
         let now = Context::system().now().0;
         clock.wall.store(now, Ordering::SeqCst);
         Arc::new(clock)
+    }
+
+    /// Runs something during which no sleep ends.
+    pub(crate) async fn hold<T>(&self, work: impl Future<Output = T>) -> T {
+        self.held.fetch_add(1, Ordering::SeqCst);
+        let done = work.await;
+        self.held.fetch_sub(1, Ordering::SeqCst);
+        done
     }
 
     /// The machine was suspended, and its wall clock stood still.
@@ -44,8 +53,13 @@ impl Clock for HandClock {
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        self.suspend(duration);
-        Box::pin(std::future::ready(()))
+        let (monotonic, held) = (Arc::clone(&self.monotonic), Arc::clone(&self.held));
+        Box::pin(async move {
+            while held.load(Ordering::SeqCst) > 0 {
+                tokio::task::yield_now().await;
+            }
+            monotonic.fetch_add(duration.as_millis() as i64, Ordering::SeqCst);
+        })
     }
 }
 

@@ -13,6 +13,8 @@ use object_store::{
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
+use crate::clock::HandClock;
+
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
@@ -49,12 +51,15 @@ type Hook = Box<dyn FnMut(&Call<'_>) -> Reaction + Send>;
 pub(crate) struct HookStore {
     inner: Arc<dyn ObjectStore>,
     hook: Arc<Mutex<Hook>>,
+    clock: Arc<HandClock>,
 }
 
 impl HookStore {
-    pub(crate) fn new(inner: &Arc<dyn ObjectStore>) -> Self {
+    /// `clock`: that of the client, which does not time out while the test is at work.
+    pub(crate) fn new(inner: &Arc<dyn ObjectStore>, clock: &Arc<HandClock>) -> Self {
         Self {
             inner: Arc::clone(inner),
+            clock: Arc::clone(clock),
             hook: Arc::new(Mutex::new(Box::new(|_| Reaction::Pass))),
         }
     }
@@ -82,11 +87,11 @@ impl HookStore {
                 source: "the test says so".into(),
             }),
             Reaction::Run(work) => {
-                work.await;
+                self.clock.hold(work).await;
                 Ok(())
             }
             Reaction::RunAndFail(work) => {
-                work.await;
+                self.clock.hold(work).await;
                 Err(failed())
             }
         }

@@ -41,8 +41,8 @@ async fn scene(seed: u64) -> Scene {
     let other = world.create().await;
     let id = create_table(&other, "t").await;
     insert(&other, id, &[(0, 0)]).await;
-    let hooks = HookStore::new(&world.objects);
     let clock = HandClock::right();
+    let hooks = HookStore::new(&world.objects, &clock);
     let store = store_of(Arc::new(hooks.clone()), &clock, seed);
     let writer = Database::open(store, options()).await.unwrap();
     Scene {

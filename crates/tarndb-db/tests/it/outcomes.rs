@@ -29,8 +29,9 @@ async fn scene(seed: u64) -> Scene {
         create_table(&witness, "a").await,
         create_table(&witness, "b").await,
     ];
-    let hooks = HookStore::new(&world.objects);
-    let store = store_of(Arc::new(hooks.clone()), &HandClock::right(), seed);
+    let clock = HandClock::right();
+    let hooks = HookStore::new(&world.objects, &clock);
+    let store = store_of(Arc::new(hooks.clone()), &clock, seed);
     let writer = Database::open(store, manual()).await.unwrap();
     Scene {
         world,
@@ -404,7 +405,7 @@ async fn a_deadline_ends_a_silent_commit_in_time() {
         commit_deadline: Duration::from_secs(20),
         ..manual()
     };
-    let hooks = HookStore::new(&scene.world.objects);
+    let hooks = HookStore::new(&scene.world.objects, &clock);
     let store = store_of(Arc::new(hooks.clone()), &clock, 210);
     let db = Database::open(store, options).await.unwrap();
     let mut txn = begin(&db).await;
