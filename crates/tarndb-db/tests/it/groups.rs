@@ -394,7 +394,8 @@ async fn a_full_record_leaves_the_rest_for_the_next() {
             ..manual()
         },
         DbOptions {
-            record_bytes_max: 4000,
+            // Three transactions with their files.
+            record_bytes_max: 8000,
             ..manual()
         },
         DbOptions {
@@ -498,12 +499,17 @@ async fn ex_14_thirty_two_sessions_on_different_tables_all_finish_and_upload_onc
     for done in join_all(work.collect::<Vec<_>>()).await {
         done.unwrap();
     }
-    // One data file for each of the 128 transactions, and not a conflict.
-    let files = world.keys("main").await;
-    let files = files.iter().filter(|key| key.ends_with(".parquet")).count();
-    assert_eq!(files, 128);
+    // Nothing but records, one data file for each of the 128 transactions in them, and not a
+    // conflict.
+    let files = async || {
+        let keys = world.keys("main").await;
+        keys.iter().filter(|key| key.ends_with(".parquet")).count()
+    };
+    assert_eq!(files().await, 0);
     assert_eq!(db.metrics().conflicts_total(), 0);
     let fresh = world.open().await;
+    fresh.publish().await.unwrap();
+    assert_eq!(files().await, 128);
     for (n, id) in tables.into_iter().enumerate() {
         let expected = if n % 2 == 0 { 4 } else { 1 };
         assert_eq!(rows(&fresh, id).await.len(), expected);
