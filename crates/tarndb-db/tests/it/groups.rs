@@ -168,13 +168,15 @@ async fn rows_of_one_file_deleted_by_one_group_are_all_deleted() {
 async fn a_conflict_inside_a_group_fails_alone_and_names_what_was_committed() {
     let (world, id) = with_table(&[(1, 0), (2, 0), (3, 0)]).await;
     let db = open_slow(&world).await;
+    let mut one_and_three = db.begin(cached()).await.unwrap();
+    delete(&mut one_and_three, id, |row| row.0 != 2).await;
     let txns = [
         deleting(&db, id, 1).await,
-        deleting(&db, id, 1).await,
+        one_and_three,
         deleting(&db, id, 2).await,
         appending(&db, id, (4, 0)).await,
     ];
-    let second = txns[0].reference().id;
+    let first = txns[0].reference().id;
     let mut results = join_all(txns.map(Transaction::commit)).await;
     let lost = results.remove(1);
     let versions: BTreeSet<_> = results
@@ -185,7 +187,7 @@ async fn a_conflict_inside_a_group_fails_alone_and_names_what_was_committed() {
     let Err(DbError::Conflict { conflict, .. }) = &lost else {
         panic!("{lost:?}")
     };
-    assert_eq!(conflict.txn, second);
+    assert_eq!(conflict.txn, first);
     assert!(versions.contains(&conflict.version));
     assert_conflict(lost, true);
     assert_eq!(rows(&world.open().await, id).await, [(3, 0), (4, 0)]);
