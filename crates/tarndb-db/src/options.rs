@@ -52,6 +52,10 @@ pub struct DbOptions {
     pub inline_file_bytes_max: usize,
     /// Bytes of such files in one transaction at most.
     pub inline_bytes_max: usize,
+    /// Bytes of changed rows (the columns that its predicates use) that the commit of a
+    /// serializable transaction reads to see whether they are among the rows that it read. Above
+    /// it that is taken for granted, and the commit fails with a retryable conflict.
+    pub serializable_read_budget_bytes: u64,
     /// Table states kept in memory by this handle.
     pub cached_states_max: usize,
     /// Whether an opened handle may write by itself (publish what it finds unpublished).
@@ -72,6 +76,7 @@ impl Default for DbOptions {
             evidence_bytes_max: 8 << 20,
             inline_file_bytes_max: 64 << 10,
             inline_bytes_max: 256 << 10,
+            serializable_read_budget_bytes: 32 << 20,
             cached_states_max: 64,
             background: true,
         }

@@ -90,6 +90,12 @@ pub enum TableError {
         /// What is wrong.
         reason: String,
     },
+    /// A condition that cannot be computed for a row.
+    #[error("a condition cannot be computed: {reason}")]
+    PredicateFailed {
+        /// Why not.
+        reason: String,
+    },
     /// A column that the table does not have.
     #[error("no such column: column={column:?}")]
     NoSuchColumn {
@@ -319,6 +325,7 @@ impl TableError {
             | Self::NanosecondsLost { .. }
             | Self::UnknownTypeName { .. }
             | Self::NoSuchColumn { .. }
+            | Self::PredicateFailed { .. }
             | Self::IllegalPartitionColumn { .. }
             | Self::IllegalKeyColumn { .. }
             | Self::NullInNotNull { .. }

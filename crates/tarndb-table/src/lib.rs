@@ -14,6 +14,7 @@ pub mod key;
 pub mod parquet;
 pub mod partition;
 pub mod prune;
+pub mod row_predicate;
 pub mod schema;
 pub mod state;
 pub mod stats;
@@ -29,7 +30,8 @@ pub use error::{ErrorClass, TableError};
 pub use fragment::{DataFile, data_key};
 pub use key::{KeyColumns, Keys, key_hash, row_text};
 pub use parquet::read::{
-    LiveRows, ReadOptions, file_statistics, parquet_row_count, read_file, read_file_rows,
+    LiveRows, Opened, ReadOptions, Wanted, file_statistics, open_file, parquet_row_count,
+    read_file, read_file_rows,
 };
 pub use parquet::upload::store_held;
 pub use parquet::write::{HeldLimits, TableWriter, Written};
@@ -39,6 +41,7 @@ pub use partition::{
     scalar_to_array, uri_encode,
 };
 pub use prune::{Comparison, Predicate, is_true, may_match};
+pub use row_predicate::RowPredicate;
 pub use schema::conform::conform_batch;
 pub use schema::{DataType, Field, Schema};
 pub use state::{FormatState, TableState};

@@ -14,18 +14,18 @@ use crate::rows::{Removal, Touched};
 
 /// Files of theirs whose newly deleted rows must be decoded before judging, because they are not
 /// known yet ([`Touched::WholeFile`]) and matter: ours deletes some rows of the file, or moves it
-/// with a row map, or read rows by predicate.
+/// with a row map. For what ours read they are looked up with the rows themselves
+/// ([`Question::ChangedInReads`]), and only where the file can match.
 #[must_use]
 pub fn rows_needed(ours: &TableEffects, theirs: &TableEffects) -> BTreeSet<String> {
     if theirs.overwrites_all() {
         return BTreeSet::new();
     }
     let by_file = ours.overwrite.is_none();
-    let reads = matches!(ours.read, Some(Read::Rows { .. }));
     let matters = |file: &&String| {
         let moves = ours.removes.get(*file) == Some(&Removal::Moved) && ours.row_map.is_some();
         let deletes = matches!(ours.deletions.get(*file), Some(Touched::Rows(_)));
-        by_file && (deletes || moves) || reads
+        by_file && (deletes || moves)
     };
     let unknown = theirs
         .deletions

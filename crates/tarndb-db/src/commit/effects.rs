@@ -51,8 +51,12 @@ pub(crate) fn own_effects(txn: &Transaction) -> Result<Effects, DbError> {
         }
     }
     if effects.isolation == Isolation::Serializable {
-        for id in &changes.reads {
-            effects.tables.entry(*id).or_default().read = Some(Read::All);
+        for (id, read) in changes.reads.iter() {
+            let read = match txn.pin {
+                Some(_) => Read::All,
+                None => read.effect(),
+            };
+            effects.tables.entry(id).or_default().read = Some(read);
         }
         effects.names_read = changes.names_read.clone();
     }

@@ -1,4 +1,4 @@
-//! Looking into rows that others added, where effects alone do not decide.
+//! Looking into rows that others changed, where effects alone do not decide.
 //!
 //! Invariant: `No` only when every row that they added was looked at, or lies in a file that
 //! cannot hold a match by its partition values and statistics. What is not looked at is
@@ -13,17 +13,18 @@ use arrow_array::RecordBatch;
 use futures::TryStreamExt as _;
 use tarndb_table::parquet::read::read_file;
 use tarndb_table::{
-    DataFile, ErrorClass, KeyColumns, Predicate, Schema, TableError, TableState, is_true, key_hash,
-    may_match, row_text,
+    DataFile, ErrorClass, KeyColumns, Predicate, RowPredicate, Schema, TableError, TableState,
+    is_true, key_hash, may_match, row_text,
 };
-use tarndb_txn::{Answer, Effects, Evidence, Question, TableEffects, questions};
-use tarndb_types::TableId;
+use tarndb_txn::{Answer, Effects, Evidence, Isolation, Question, TableEffects, questions};
+use tarndb_types::{TableId, TableVersion};
 
+use super::reads::{Budget, ChangedTable};
 use crate::catalog::{Catalog, TableEntry};
 use crate::database::Inner;
 use crate::error::DbError;
 use crate::record::{Action, RecordTxn};
-use crate::transaction::{Transaction, overlay::OverwrittenRows};
+use crate::transaction::{TableRead, Transaction, overlay::OverwrittenRows};
 use crate::upsert::KeysLooked;
 
 /// What a transaction relies on in one table.
@@ -31,26 +32,38 @@ use crate::upsert::KeysLooked;
 struct Relied {
     keys: Option<KeysLooked>,
     overwritten: Option<OverwrittenRows>,
+    /// Of a serializable one; empty when it read the whole table.
+    reads: Vec<Arc<dyn RowPredicate>>,
 }
 
 /// What a transaction relies on, kept for all verdicts of its commit.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Looker {
     tables: BTreeMap<TableId, Relied>,
+    budget: Budget,
 }
 
 impl Looker {
     pub(super) fn of(txn: &Transaction) -> Self {
-        let tables = txn.changes.overlays.iter().filter_map(|(id, overlay)| {
-            let relied = Relied {
-                keys: overlay.keys.clone(),
-                overwritten: overlay.overwritten.clone(),
-            };
-            let any = relied.keys.is_some() || relied.overwritten.is_some();
-            any.then_some((*id, relied))
-        });
+        let mut tables: BTreeMap<TableId, Relied> = BTreeMap::new();
+        for (id, overlay) in &txn.changes.overlays {
+            if overlay.keys.is_some() || overlay.overwritten.is_some() {
+                let relied = tables.entry(*id).or_default();
+                relied.keys.clone_from(&overlay.keys);
+                relied.overwritten.clone_from(&overlay.overwritten);
+            }
+        }
+        if txn.isolation == Isolation::Serializable {
+            for (id, read) in txn.changes.reads.iter() {
+                if let TableRead::Rows(predicates) = read {
+                    tables.entry(id).or_default().reads.clone_from(predicates);
+                }
+            }
+        }
+        let bytes = txn.inner().options.serializable_read_budget_bytes;
         Self {
-            tables: tables.collect(),
+            tables,
+            budget: Budget::new(bytes),
         }
     }
 
@@ -59,9 +72,11 @@ impl Looker {
     ///
     /// # Cost
     /// None when effects decide. Else two GETs for each file that the transaction added to a
-    /// table and that can hold a match, up to `DbOptions::evidence_bytes_max` per table.
+    /// table and that can hold a match, up to `DbOptions::evidence_bytes_max` per table; for
+    /// reads, also for files in which it deleted, up to
+    /// `DbOptions::serializable_read_budget_bytes` per commit.
     pub(super) async fn look(
-        &self,
+        &mut self,
         inner: &Inner,
         after: &Catalog,
         txn: &RecordTxn,
@@ -70,11 +85,10 @@ impl Looker {
     ) -> Result<Evidence, DbError> {
         let mut evidence = Evidence::none();
         for (id, relied) in &self.tables {
-            let (Some(ours), Some(added)) = (ours.tables.get(id), theirs.tables.get(id)) else {
+            let (Some(mine), Some(added)) = (ours.tables.get(id), theirs.tables.get(id)) else {
                 continue;
             };
-            let asked = |level| questions(ours, added, level);
-            let asked = asked(Effects::default().isolation);
+            let asked = questions(mine, added, ours.isolation);
             if asked.is_empty() {
                 continue;
             }
@@ -97,6 +111,18 @@ impl Looker {
             {
                 let answer = rows.matching(&overwritten.predicate).await?;
                 evidence.note(*id, Question::AddedInOverwrite, answer);
+            }
+            if asked.contains(&Question::ChangedInReads) && !relied.reads.is_empty() {
+                let before = state_before(inner, &table).await?;
+                let changed = ChangedTable {
+                    inner,
+                    table: &table,
+                    before: before.as_deref(),
+                    after: &state,
+                    effects: added,
+                };
+                let answer = changed.find(&relied.reads, &mut self.budget).await?;
+                evidence.note(*id, Question::ChangedInReads, answer);
             }
         }
         Ok(evidence)
@@ -122,6 +148,19 @@ async fn state_after(
     table.version = version;
     let state = inner.table_state(&table).await?;
     Ok(Some((table, state)))
+}
+
+/// The table one version earlier; `None` when there is none.
+async fn state_before(
+    inner: &Inner,
+    after: &TableEntry,
+) -> Result<Option<Arc<TableState>>, DbError> {
+    let Some(version) = after.version.0.checked_sub(1) else {
+        return Ok(None);
+    };
+    let mut table = TableEntry::clone(after);
+    table.version = TableVersion(version);
+    Ok(Some(inner.table_state(&table).await?))
 }
 
 /// The rows that one transaction added to one table.

@@ -14,6 +14,7 @@ mod group;
 mod late;
 mod outcome;
 mod queue;
+mod reads;
 mod resolve;
 mod stage;
 mod tip;

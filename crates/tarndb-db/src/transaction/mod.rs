@@ -11,6 +11,7 @@ mod definition;
 pub(crate) mod overlay;
 mod overwrite_where;
 mod precondition;
+mod reads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub use catalog::NewTable;
 pub(crate) use overlay::Overlay;
 pub use overwrite_where::OverwriteReport;
 pub(crate) use precondition::Pin;
+pub(crate) use reads::{ReadSet, TableRead};
 
 use crate::catalog::{Catalog, TableEntry};
 use crate::commit;
@@ -60,7 +62,7 @@ pub(crate) struct Changes {
     pub(crate) catalog: Catalog,
     pub(crate) actions: Vec<Action>,
     pub(crate) overlays: BTreeMap<TableId, Overlay>,
-    pub(crate) reads: BTreeSet<TableId>,
+    pub(crate) reads: ReadSet,
     pub(crate) names_read: BTreeSet<(String, String)>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) notices: Vec<String>,
@@ -94,7 +96,7 @@ impl Transaction {
             catalog: snapshot.catalog().clone(),
             actions: Vec::new(),
             overlays: BTreeMap::new(),
-            reads: BTreeSet::new(),
+            reads: ReadSet::default(),
             names_read: BTreeSet::new(),
             operations: Vec::new(),
             notices: Vec::new(),
@@ -191,11 +193,6 @@ impl Transaction {
         self.inner().deleted_rows(entry, deletion).await
     }
 
-    /// Remembers that a table was read; judged at commit when serializable.
-    pub fn note_read(&mut self, id: TableId) {
-        self.changes.reads.insert(id);
-    }
-
     /// Remembers that a name was resolved, found or not; judged at commit when serializable.
     pub fn note_name_read(&mut self, schema: &str, table: &str) {
         self.changes
@@ -215,10 +212,11 @@ impl Transaction {
 
     /// Forgets all changes after the mark. What was read stays noted.
     pub fn rewind(&mut self, mark: Mark) {
+        // What is noted only grows, so that the mark's is part of it.
         let reads = std::mem::take(&mut self.changes.reads);
         let names_read = std::mem::take(&mut self.changes.names_read);
         self.changes = mark.0;
-        self.changes.reads.extend(reads);
+        self.changes.reads = reads;
         self.changes.names_read.extend(names_read);
     }
 

@@ -11,6 +11,7 @@
 mod adversity;
 mod bad_input;
 mod cases;
+mod cases_firsts;
 mod chaos;
 mod clock;
 mod compaction;
@@ -27,6 +28,8 @@ mod late_writers;
 mod outcomes;
 mod publishing;
 mod requests;
+mod serial_histories;
+mod serializable;
 mod snapshots;
 mod support;
 mod sweep;

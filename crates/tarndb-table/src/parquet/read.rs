@@ -11,6 +11,7 @@ mod reader;
 
 use std::ops::Range;
 
+use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::RowSelection;
 use ::parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use arrow_array::RecordBatch;
@@ -48,6 +49,27 @@ pub struct LiveRows {
     pub batch: RecordBatch,
     /// Position of each in the file, counted before any deletion; ascending.
     pub positions: Vec<u64>,
+}
+
+/// Which rows of a file are read.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted<'a> {
+    /// All.
+    All,
+    /// All but these.
+    AllBut(&'a RowSet),
+    /// These only.
+    Only(&'a RowSet),
+}
+
+/// A file that was opened, none of whose rows are read yet.
+#[expect(missing_debug_implementations, reason = "a stream of rows has none")]
+pub struct Opened {
+    /// Bytes that reading will take from the store: the columns asked for in all row groups
+    /// that hold a wanted row.
+    pub bytes: u64,
+    /// The rows, read as they are taken.
+    pub rows: BoxStream<'static, Result<LiveRows, TableError>>,
 }
 
 /// Live rows of a file as batches of `schema`, in the file's order.
@@ -98,22 +120,53 @@ pub async fn read_file_rows(
     deleted: Option<&RowSet>,
     options: ReadOptions,
 ) -> Result<BoxStream<'static, Result<LiveRows, TableError>>, TableError> {
+    let wanted = deleted.map_or(Wanted::All, Wanted::AllBut);
+    let opened = open_file(
+        store,
+        location,
+        file,
+        schema,
+        partition_columns,
+        wanted,
+        options,
+    );
+    Ok(opened.await?.rows)
+}
+
+/// As [`read_file_rows`] for the rows `wanted`; stops before the first of them is read, so that
+/// a caller can see what that would cost.
+///
+/// # Errors
+/// As [`read_file`]; [`TableError::DeletedRowBeyondFile`] for a wanted row beyond the file.
+///
+/// # Cost
+/// One GET for the footer; about one ranged GET per row group once rows are taken.
+pub async fn open_file(
+    store: &Store,
+    location: &Path,
+    file: &DataFile,
+    schema: &Schema,
+    partition_columns: &[String],
+    wanted: Wanted<'_>,
+    options: ReadOptions,
+) -> Result<Opened, TableError> {
     let key = file.key(location)?;
     let opened = OpenedFile::open(store, &key, Some(file.size_bytes)).await?;
     let columns = Columns::new(&opened, &key, file, schema, partition_columns)?;
-    let live = live_ranges(deleted, opened.rows(), &key)?;
+    let ranges = wanted.ranges(opened.rows(), &key)?;
     let mask = columns.projection(&opened);
+    let bytes = bytes_of(&opened, &mask, &ranges);
     let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(
         opened.reader.clone(),
         opened.metadata.clone(),
     )
     .with_batch_size(options.batch_rows)
     .with_projection(mask);
-    if deleted.is_some_and(|deleted| !deleted.is_empty()) {
-        builder = builder.with_row_selection(row_selection(&live, opened.rows(), &key)?);
+    if !wanted.is_all() {
+        builder = builder.with_row_selection(row_selection(&ranges, opened.rows(), &key)?);
     }
     let stream = builder.build().map_err(|error| read_error(&key, error))?;
-    let mut positions = live.into_iter().flatten();
+    let mut positions = ranges.into_iter().flatten();
     let rows = stream.map(move |batch| {
         let batch = batch.map_err(|error| read_error(&key, error))?;
         let positions: Vec<u64> = positions.by_ref().take(batch.num_rows()).collect();
@@ -127,7 +180,10 @@ pub async fn read_file_rows(
             positions,
         })
     });
-    Ok(rows.boxed())
+    Ok(Opened {
+        bytes,
+        rows: rows.boxed(),
+    })
 }
 
 /// Physical rows of the Parquet file at `key`, from its footer.
@@ -175,31 +231,67 @@ pub async fn file_statistics(
     Ok(collector.finish())
 }
 
-/// The live rows as ascending ranges without gaps between neighbours.
-fn live_ranges(
-    deleted: Option<&RowSet>,
-    rows: u64,
-    key: &Path,
-) -> Result<Vec<Range<u64>>, TableError> {
-    if let Some(row) = deleted.and_then(RowSet::max).filter(|row| *row >= rows) {
-        return Err(TableError::DeletedRowBeyondFile {
-            path: key.to_string(),
-            row,
-            rows,
-        });
-    }
-    let mut ranges = Vec::new();
-    let mut next = 0;
-    for row in deleted.into_iter().flat_map(RowSet::iter) {
-        if next < row {
-            ranges.push(next..row);
+impl Wanted<'_> {
+    fn is_all(&self) -> bool {
+        match self {
+            Self::All => true,
+            Self::AllBut(rows) => rows.is_empty(),
+            Self::Only(_) => false,
         }
-        next = row + 1;
     }
-    if next < rows {
-        ranges.push(next..rows);
+
+    /// The wanted of `rows` rows as ascending ranges without gaps between neighbours.
+    fn ranges(&self, rows: u64, key: &Path) -> Result<Vec<Range<u64>>, TableError> {
+        let named = match self {
+            Self::All => return Ok(std::iter::once(0..rows).filter(|_| rows > 0).collect()),
+            Self::AllBut(named) | Self::Only(named) => *named,
+        };
+        if let Some(row) = named.max().filter(|row| *row >= rows) {
+            return Err(TableError::DeletedRowBeyondFile {
+                path: key.to_string(),
+                row,
+                rows,
+            });
+        }
+        let (mut runs, mut gaps): (Vec<Range<u64>>, Vec<Range<u64>>) = Default::default();
+        let mut next = 0;
+        for row in named {
+            match runs.last_mut().filter(|run| run.end == row) {
+                Some(run) => run.end = row + 1,
+                None => runs.push(row..row + 1),
+            }
+            if next < row {
+                gaps.push(next..row);
+            }
+            next = row + 1;
+        }
+        if next < rows {
+            gaps.push(next..rows);
+        }
+        Ok(match self {
+            Self::Only(_) => runs,
+            _ => gaps,
+        })
     }
-    Ok(ranges)
+}
+
+/// Stored bytes of the columns of `mask` in all row groups with a row of `ranges`, ascending.
+fn bytes_of(opened: &OpenedFile, mask: &ProjectionMask, ranges: &[Range<u64>]) -> u64 {
+    let mut ranges = ranges.iter().peekable();
+    let (mut bytes, mut end) = (0_u64, 0_u64);
+    for group in opened.metadata.metadata().row_groups() {
+        let first = end;
+        end += u64::try_from(group.num_rows()).unwrap_or(0);
+        while ranges.next_if(|range| range.end <= first).is_some() {}
+        if ranges.peek().is_some_and(|range| range.start < end) {
+            let columns = group.columns().iter().enumerate();
+            let read = columns.filter(|(leaf, _)| mask.leaf_included(*leaf));
+            bytes += read
+                .map(|(_, column)| u64::try_from(column.compressed_size()).unwrap_or(0))
+                .sum::<u64>();
+        }
+    }
+    bytes
 }
 
 fn row_selection(live: &[Range<u64>], rows: u64, key: &Path) -> Result<RowSelection, TableError> {
