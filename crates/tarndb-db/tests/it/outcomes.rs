@@ -233,6 +233,7 @@ async fn a_record_that_arrives_before_its_fence_is_committed() {
     });
     let committed = txn.commit().await.unwrap();
     assert_eq!(committed.version, Some(DbVersion(3)));
+    assert_eq!((committed.attempts, committed.notices), (1, Vec::new()));
     assert_rows(&scene, &[(1, 1)]).await;
     assert_eq!(fences(&scene.witness).await, 0);
 }
