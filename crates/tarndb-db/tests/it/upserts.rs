@@ -282,6 +282,26 @@ async fn a_key_that_others_add_meanwhile_is_never_there_twice() {
     assert!(text.contains("id = 1 in file "), "{text}");
     assert_eq!(rows, [(0, 0), (1, 11), (2, 0), (100, 1), (200, 2)]);
 
+    // A plain insert in the same transaction as an upsert of another key, before and after it.
+    for upsert_first in [true, false] {
+        let (result, rows) = beside_upsert(async |db, id| {
+            let mut txn = begin(db).await;
+            let five = || once(rows_of(&[(5, 7)]));
+            if upsert_first {
+                txn.upsert(id, &["id"], five()).await.unwrap();
+            }
+            append(&mut txn, id, &[(1, 7)]).await;
+            if !upsert_first {
+                txn.upsert(id, &["id"], five()).await.unwrap();
+            }
+            txn.commit().await.unwrap();
+        })
+        .await;
+        let text = opposed(result);
+        assert!(text.contains("id = 1 in file "), "{text}");
+        assert_eq!(rows, [(1, 11), (5, 7), (100, 1), (200, 2)]);
+    }
+
     // An UPDATE that changes the key.
     let (result, rows) = beside_upsert(async |db, id| {
         update_retrying(db, id, |row| row.0 == 100, |row| (1, row.1)).await;
