@@ -1,6 +1,7 @@
 //! `tarndb log`, `status`, `txn` and `check`: what is there, and whether it is sound.
 //!
-//! Invariant: these commands change nothing, beyond what an opened database does by itself.
+//! Invariant: these commands change nothing, beyond what an opened database does by itself; but
+//! `txn` aborts a transaction that has not ended, so that its answer is definite.
 
 use tarndb::{
     CheckReport, Database, LogEntry, Options, Progress as CheckProgress, TableStatus, TxnOutcome,

@@ -326,8 +326,12 @@ async fn partitioned(options: DbOptions) -> (Database, Database, TableId, TableI
         inline_file_bytes_max: 0,
         ..options
     };
-    let db = Database::open(world.store(), stored(options)).await.unwrap();
-    let other = Database::open(world.store(), stored(manual())).await.unwrap();
+    let db = Database::open(world.store(), stored(options))
+        .await
+        .unwrap();
+    let other = Database::open(world.store(), stored(manual()))
+        .await
+        .unwrap();
     let fields = [("p", DataType::Long), ("n", DataType::Long)];
     let read = create(&other, table_of("r", &fields, &["p"])).await;
     let written = create_table(&other, "w").await;
