@@ -75,6 +75,9 @@ pub(crate) async fn change(
                 "Insert: table={}",
                 scope.txn.entry(id)?.display_name()
             ));
+            if insert.overwrite {
+                lines.push("  every data file live at the commit is removed".to_owned());
+            }
             lines.push("  new rows go to new data files".to_owned());
             lines.extend(indented(plan.as_ref()));
         }

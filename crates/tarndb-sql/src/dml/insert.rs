@@ -23,7 +23,8 @@ use crate::name::{Spelling, fold, near, same};
 use crate::parser::Insert;
 use crate::query::{Planned, Scope};
 
-/// Runs an INSERT; how many rows came.
+/// Runs an INSERT; how many rows came. OVERWRITE replaces what is live when the transaction
+/// commits, rows that others add meanwhile included.
 pub(crate) async fn insert(change: &mut Change<'_>, insert: &Insert) -> Result<u64, SqlError> {
     let id = change.scope().find(&insert.table)?;
     let destination = Destination::of_table(change.txn, id, change.options).await?;
@@ -32,7 +33,10 @@ pub(crate) async fn insert(change: &mut Change<'_>, insert: &Insert) -> Result<u
     let written = fill(change, &destination, plan, &planned).await?;
     change.note_reads(&planned);
     let rows = written.rows;
-    if rows > 0 {
+    if insert.overwrite {
+        let reads_itself = planned.reads.contains(&id);
+        change.txn.overwrite(id, written, reads_itself).await?;
+    } else if rows > 0 {
         change.txn.add_files(id, written, Operation::Append).await?;
     }
     Ok(rows)

@@ -174,6 +174,8 @@ pub enum AlterAction {
 /// INSERT.
 #[derive(Clone, Debug)]
 pub struct Insert {
+    /// OVERWRITE: the table's rows are replaced.
+    pub overwrite: bool,
     /// The table.
     pub table: TableName,
     /// The columns named, empty for all in order.

@@ -114,15 +114,26 @@ fn complete_select(select: &mut Select) {
 }
 
 fn insert(cursor: &mut Cursor<'_>) -> Result<Insert, SqlError> {
-    if cursor.at_word("overwrite") || cursor.at_word("or") {
+    if cursor.at_word("or") {
         return Err(cursor.unsupported(
-            &format!("INSERT {}", cursor.peek().to_string().to_uppercase()),
-            "TRUNCATE and INSERT in one transaction replace a table's rows",
+            "INSERT OR",
+            "INSERT OVERWRITE replaces a table's rows, UPDATE and INSERT in one transaction some",
         ));
     }
-    cursor.expect_word("into")?;
+    let overwrite = cursor.word("overwrite");
+    if !overwrite {
+        cursor.expect_word("into")?;
+    } else {
+        cursor.word("into");
+    }
     cursor.word("table");
     let table = cursor.table_name()?;
+    if cursor.at_word("partition") {
+        return Err(cursor.unsupported(
+            "PARTITION",
+            "DELETE the partition's rows and INSERT the new ones in one transaction",
+        ));
+    }
     let mut columns = Vec::new();
     let is_query = ["select", "with", "values", "table", "from"]
         .iter()
@@ -137,6 +148,7 @@ fn insert(cursor: &mut Cursor<'_>) -> Result<Insert, SqlError> {
     let query = query(cursor)?;
     refuse_tail(cursor, &["returning", "on"])?;
     Ok(Insert {
+        overwrite,
         table,
         columns,
         query,
