@@ -8,10 +8,9 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use datafusion::sql::sqlparser::ast::visit_relations;
-use tarndb_db::{Database, ErrorKind, Transaction, TxnOptions};
+use tarndb_db::{Database, ErrorKind, Retry, RetryPolicy, Transaction, TxnOptions};
 use tarndb_delta::DeltaCodec;
 use tarndb_types::{TxnId, TxnRef};
 
@@ -267,7 +266,7 @@ impl Session {
         }
         let id = self.take_id();
         let mut cached = reads_nothing(&statement.statement);
-        let mut retry = Retry::new(self);
+        let mut retry = Rerun::new(self);
         retry.conditional = is_conditional(&statement.statement);
         loop {
             let options = TxnOptions {
@@ -276,7 +275,7 @@ impl Session {
                 cached_snapshot: cached,
                 ..Default::default()
             };
-            let mut txn = self.db.begin(options).await?;
+            let mut txn = retry.begin(options).await?;
             let ran = self.run(&mut txn, statement).await;
             let error = match ran {
                 Ok(outcome) if txn.is_read_only() => return Ok(outcome),
@@ -292,7 +291,7 @@ impl Session {
                 Err(error) => error,
             };
             cached = false;
-            retry.after(self, error).await?;
+            retry.after(error).await?;
         }
     }
 
@@ -461,59 +460,43 @@ fn is_conditional(statement: &Statement) -> bool {
     }
 }
 
-/// Runs statements again after conflicts.
+/// Runs statements again after conflicts, by the database's policy.
 #[derive(Debug)]
-pub(crate) struct Retry {
-    start: Duration,
-    attempts: u32,
+pub(crate) struct Rerun {
+    retry: Retry,
     /// Whether the statement is satisfied by what others created or dropped meanwhile.
     conditional: bool,
 }
 
-/// The first wait, and the longest.
-const BACKOFF_FIRST: Duration = Duration::from_millis(2);
-const BACKOFF_MAX: Duration = Duration::from_millis(50);
-
-impl Retry {
+impl Rerun {
     pub(crate) fn new(session: &Session) -> Self {
+        let policy = RetryPolicy {
+            deadline: session.options.retry_for,
+            ..RetryPolicy::default()
+        };
         Self {
-            start: session.storage.context.monotonic(),
-            attempts: 0,
+            retry: Retry::new(&session.db, policy),
             conditional: false,
         }
     }
 
-    /// Waits before the next attempt, or gives the error back when it is final.
-    pub(crate) async fn after(
-        &mut self,
-        session: &Session,
-        error: SqlError,
-    ) -> Result<(), SqlError> {
-        let context = &session.storage.context;
-        let waited = context.monotonic().saturating_sub(self.start);
+    /// Begins the transaction of the next run.
+    pub(crate) async fn begin(&mut self, options: TxnOptions) -> Result<Transaction, SqlError> {
+        Ok(self.retry.begin(options).await?)
+    }
+
+    /// Waits before the next run, or gives the error back when it is final.
+    pub(crate) async fn after(&mut self, error: SqlError) -> Result<(), SqlError> {
         let again = error.is_retryable()
             || (self.conditional && error.kind() == ErrorKind::ConflictIncompatible);
-        if !again || waited >= session.options.retry_for {
-            return Err(error);
+        let table = match &error {
+            SqlError::Db(error) => error.conflict_table(),
+            _ => None,
+        };
+        if self.retry.again_if(again, table, &error).await {
+            Ok(())
+        } else {
+            Err(error)
         }
-        self.attempts += 1;
-        tracing::debug!(attempts = self.attempts, %error, "running the statement again");
-        context
-            .sleep(context.jittered(backoff(self.attempts, waited)))
-            .await;
-        Ok(())
-    }
-}
-
-/// Grows with the attempts, and shrinks again for whoever has waited long: the oldest waiter
-/// comes first, so that nobody starves.
-fn backoff(attempts: u32, waited: Duration) -> Duration {
-    let grown = BACKOFF_FIRST
-        .saturating_mul(1 << attempts.min(10))
-        .min(BACKOFF_MAX);
-    match waited.as_secs() {
-        0..2 => grown,
-        2..10 => grown / 4,
-        _ => BACKOFF_FIRST,
     }
 }

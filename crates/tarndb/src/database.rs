@@ -223,6 +223,12 @@ impl Database {
         Ok(tarndb_db::Database::check_log(store(url, options)?, progress).await?)
     }
 
+    /// What commits through this handle came to since it was opened: records, attempts,
+    /// conflicts by reason, runs again.
+    pub fn metrics(&self) -> tarndb_db::Metrics {
+        self.inner.metrics()
+    }
+
     /// The requests made to the store since this handle was opened.
     pub fn requests(&self) -> Counts {
         self.inner.store().meter().counts()

@@ -40,8 +40,9 @@
 //! [`Database::snapshot`] an immutable [`Snapshot`] of all tables.
 //!
 //! Errors are one type, [`Error`]; its [`ErrorKind`] says how to react. Statements run again
-//! by themselves after a retryable conflict; explicit transactions do not, because only their
-//! caller knows what they depended on.
+//! by themselves after a retryable conflict, and so does the work given to
+//! [`Database::transact`]; other explicit transactions do not, because only their caller knows
+//! what they depended on.
 //!
 //! The crates below this one (`tarndb-db`, `tarndb-sql`, ..) are its parts and promise no
 //! stable interface; what is re-exported here is meant to stay.
@@ -51,12 +52,14 @@ mod error;
 mod name;
 mod session;
 mod snapshot;
+mod transact;
 mod transaction;
 
 pub use database::{Database, Options};
 pub use error::{ConflictKind, Error, ErrorKind, Result};
 pub use session::{Outcome, RowStream, Session};
 pub use snapshot::Snapshot;
+pub use transact::TransactError;
 pub use transaction::Transaction;
 
 pub use arrow;
@@ -65,6 +68,7 @@ pub use tarndb_db::{
     LogEntry, NewTable, OverwriteReport, Progress, PublishMode, PublishReport, Status, TableChange,
     TableStatus, TxnOptions, TxnOutcome, TxnStatus, UpsertReport,
 };
+pub use tarndb_db::{Metrics, RetryPolicy};
 pub use tarndb_sql::{ImportFile, ImportOptions, ImportProgress, ImportReport, ParsedStatement};
 pub use tarndb_storage::{Context, Counts};
 pub use tarndb_table::prune::{Comparison, Predicate};

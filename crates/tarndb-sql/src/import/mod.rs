@@ -31,7 +31,7 @@ use crate::engine::DEFAULT_SCHEMA;
 use crate::error::{SqlError, translate::translate};
 use crate::name::Spelling;
 use crate::parser::TableName;
-use crate::session::{Retry, Session};
+use crate::session::{Rerun, Session};
 use source::{Reading, Source};
 
 /// One file and the table it goes to.
@@ -130,14 +130,14 @@ impl Session {
             return Ok(report);
         }
         let id = self.take_id();
-        let mut retry = Retry::new(self);
+        let mut retry = Rerun::new(self);
         loop {
             let begin = TxnOptions {
                 isolation: self.options.isolation,
                 id,
                 ..Default::default()
             };
-            let mut txn = self.db.begin(begin).await?;
+            let mut txn = retry.begin(begin).await?;
             let report = Box::pin(self.import_into(&mut txn, options, progress)).await;
             let error = match report {
                 Ok(report) => match self.commit_txn(txn).await {
@@ -146,7 +146,7 @@ impl Session {
                 },
                 Err(error) => error,
             };
-            retry.after(self, error).await?;
+            retry.after(error).await?;
         }
     }
 
