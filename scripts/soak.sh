@@ -22,7 +22,7 @@ run() {
 
 python=$(scripts/setup_venv.sh) || exit 1
 if [ -z "${TARNDB_BIN:-}" ]; then
-    cargo build --workspace || exit 1
+    cargo build --workspace --bins --examples || exit 1
     export TARNDB_BIN=$CARGO_TARGET_DIR/debug/tarndb
 fi
 
@@ -30,6 +30,7 @@ run commits "$python" scripts/bench_commits.py commits=200 rounds=5
 run kills "$python" scripts/kill_loop.py kills=200 each=10 seed=2024
 run processes "$python" scripts/eight_processes.py processes=8 updates=200
 run processes "$python" scripts/compaction_race.py processes=8 updates=100 rewrites=20
+run processes "$python" scripts/upsert_race.py processes=16 keys=40
 run memory "$python" scripts/memory_import.py limit_mb=64
 run random env TARNDB_INTEROP_STATEMENTS=300 "$python" tests/interop/run.py random_statements
 run bad_input "$python" scripts/bad_input.py

@@ -170,6 +170,8 @@ if wants processes; then
     step processes python scripts/eight_processes.py processes=8 updates=25
     heading "eight processes beside a compaction"
     step "compaction race" python scripts/compaction_race.py processes=8 updates=25 rewrites=5
+    heading "sixteen processes upserting the same new keys"
+    step "upsert race" python scripts/upsert_race.py processes=16 keys=2
 fi
 
 if wants memory; then
