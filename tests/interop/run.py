@@ -24,7 +24,7 @@ def discover(words):
     """(name, function) of the wanted tests, in the order of the files."""
     for path in sorted(HERE.glob("test_*.py")):
         module = importlib.import_module(path.stem)
-        for name, function in vars(module).items():
+        for name, function in list(vars(module).items()):
             full = f"{path.stem.removeprefix('test_')}.{name.removeprefix('test_')}"
             if name.startswith("test_") and callable(function) and function.__module__ == path.stem:
                 if not words or any(word in full for word in words):

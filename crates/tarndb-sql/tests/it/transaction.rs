@@ -302,12 +302,20 @@ async fn conditional_statements_that_lose_a_race_run_again() {
 async fn an_overwrite_replaces_what_is_live_when_it_commits() {
     let db = database().await;
     let (mut one, mut two) = (session(&db), session(&db));
-    ok(&mut one, "CREATE TABLE t (n INT); INSERT INTO t VALUES (1), (2)").await;
+    ok(
+        &mut one,
+        "CREATE TABLE t (n INT); INSERT INTO t VALUES (1), (2)",
+    )
+    .await;
     ok(&mut one, "BEGIN; INSERT OVERWRITE t VALUES (7), (8)").await;
-    assert_eq!(rows(&mut one, "SELECT n FROM t ORDER BY n").await, "7\n8");
-    ok(&mut two, "INSERT INTO t VALUES (3); DELETE FROM t WHERE n = 1").await;
+    assert_eq!(rows(&mut one, "SELECT n FROM t ORDER BY n").await, "7; 8");
+    ok(
+        &mut two,
+        "INSERT INTO t VALUES (3); DELETE FROM t WHERE n = 1",
+    )
+    .await;
     ok(&mut one, "COMMIT").await;
-    assert_eq!(rows(&mut two, "SELECT n FROM t ORDER BY n").await, "7\n8");
+    assert_eq!(rows(&mut two, "SELECT n FROM t ORDER BY n").await, "7; 8");
 }
 
 #[tokio::test]
@@ -315,9 +323,13 @@ async fn an_overwrite_computed_from_its_table_conflicts_when_the_table_changed()
     let db = database().await;
     let (mut one, mut two) = (session(&db), session(&db));
     ok(&mut one, "CREATE TABLE t (n INT); INSERT INTO t VALUES (1)").await;
-    ok(&mut one, "BEGIN; INSERT OVERWRITE TABLE t SELECT n + 1 FROM t").await;
+    ok(
+        &mut one,
+        "BEGIN; INSERT OVERWRITE TABLE t SELECT n + 1 FROM t",
+    )
+    .await;
     ok(&mut two, "INSERT INTO t VALUES (10)").await;
     assert_eq!(err(&mut one, "COMMIT").await.sqlstate(), "40001");
     ok(&mut one, "INSERT OVERWRITE t (n) SELECT n + 1 FROM t").await;
-    assert_eq!(rows(&mut two, "SELECT n FROM t ORDER BY n").await, "2\n11");
+    assert_eq!(rows(&mut two, "SELECT n FROM t ORDER BY n").await, "2; 11");
 }
