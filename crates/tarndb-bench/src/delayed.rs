@@ -1,7 +1,8 @@
 //! `DelayedStore`: an object store at a distance.
 //!
 //! Invariant: each request takes the latency, half of it before it has its effect and half
-//! after; answers are the inner store's. Without latency a request still lets others run.
+//! after, each half longer or shorter at random by up to the jitter; answers are the inner
+//! store's. Without latency a request still lets others run.
 //! Does not: limit how many requests are under way, or how many bytes.
 
 use std::fmt;
@@ -31,6 +32,7 @@ pub struct DelayedStore {
 struct Distance {
     context: Context,
     half: Duration,
+    jitter: f64,
 }
 
 impl Distance {
@@ -38,16 +40,27 @@ impl Distance {
         if self.half.is_zero() {
             tokio::task::yield_now().await;
         } else {
-            self.context.sleep(self.half).await;
+            let random = (self.context.random_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+            let share = 1.0 + self.jitter * (2.0 * random - 1.0);
+            self.context.sleep(self.half.mul_f64(share)).await;
         }
     }
 }
 
 impl DelayedStore {
-    /// `inner` at a distance of `latency` for a question and its answer together.
-    pub fn new(inner: Arc<dyn ObjectStore>, latency: Duration, context: Context) -> Self {
-        let half = latency / 2;
-        let distance = Distance { context, half };
+    /// `inner` at a distance of `latency` for a question and its answer together, `jitter`
+    /// being a share of it between 0 and 1.
+    pub fn new(
+        inner: Arc<dyn ObjectStore>,
+        latency: Duration,
+        jitter: f64,
+        context: Context,
+    ) -> Self {
+        let distance = Distance {
+            context,
+            half: latency / 2,
+            jitter: jitter.clamp(0.0, 1.0),
+        };
         Self { inner, distance }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use tarndb_db::DbError;
+use tarndb_db::{DbError, TransactError};
 use tarndb_storage::StoreError;
 use tarndb_table::TableError;
 
@@ -50,6 +50,15 @@ pub enum BenchError {
 impl From<DbError> for BenchError {
     fn from(error: DbError) -> Self {
         Self::Db(Box::new(error))
+    }
+}
+
+impl TransactError for BenchError {
+    fn as_db_error(&self) -> Option<&DbError> {
+        match self {
+            Self::Db(error) => Some(error),
+            _ => None,
+        }
     }
 }
 

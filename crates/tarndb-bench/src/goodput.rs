@@ -9,8 +9,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tarndb_db::{Database, PublishMode, TxnOptions};
-use tarndb_storage::Counts;
+use tarndb_db::{Database, PublishMode, RetryPolicy, Transaction, TxnOptions};
 use tarndb_table::RowSet;
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
@@ -132,28 +131,26 @@ async fn write(
         if begun.saturating_sub(started) >= plan.time {
             break;
         }
-        loop {
-            match update(db, target, row).await {
-                Ok(attempts) => {
-                    done.lost_puts += u64::from(attempts.saturating_sub(1));
-                    break;
-                }
-                Err(BenchError::Db(error)) if error.is_retryable() => done.reexecutions += 1,
-                Err(error) => return Err(error),
-            }
-        }
+        let (options, policy) = (TxnOptions::default(), RetryPolicy::default());
+        let updated = db.transact(options, policy, |txn| update(txn, target, row));
+        updated.await?;
         done.acknowledged += 1;
         done.durations.push(lab.monotonic().saturating_sub(begun));
     }
     done.finished = lab.monotonic();
-    let spent: Counts = db.store().meter().counts() - before;
-    done.requests = spent.requests();
+    let metrics = db.metrics();
+    done.reexecutions = metrics.reexecutions;
+    done.lost_puts = metrics.lost_puts;
+    done.requests = (db.store().meter().counts() - before).requests();
     Ok(done)
 }
 
-/// Sets `n` of one row from 0 to 1; returns the records tried.
-async fn update(db: &Database, target: &Target, row: u64) -> Result<u32, BenchError> {
-    let mut txn = db.begin(TxnOptions::default()).await?;
+/// Sets `n` of one row from 0 to 1.
+async fn update(
+    mut txn: Transaction,
+    target: &Target,
+    row: u64,
+) -> Result<(Transaction, ()), BenchError> {
     let mut positions = RowSet::default();
     positions.insert(row);
     let rows = BTreeMap::from([(target.file.clone(), positions)]);
@@ -164,7 +161,7 @@ async fn update(db: &Database, target: &Target, row: u64) -> Result<u32, BenchEr
     writer.write(&pairs([(id, 1)])?).await?;
     let written = writer.finish().await?;
     txn.add_files(target.table, written, operation).await?;
-    Ok(txn.commit().await?.attempts)
+    Ok((txn, ()))
 }
 
 /// Each row is there once, and as many are updated as were acknowledged.

@@ -75,6 +75,7 @@ pub async fn measure(lab: Arc<Lab>, plan: Group) -> Result<Report, BenchError> {
         .with("per_second", per_second(all.acknowledged, took))
         .with("records", records)
         .with("txns_per_record", ratio(all.acknowledged, records))
+        .with("txns_per_record_max", db.metrics().group_txns_max)
         .with(
             "requests_per_txn",
             ratio(spent.requests(), all.acknowledged),

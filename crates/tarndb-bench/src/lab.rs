@@ -16,6 +16,17 @@ use crate::clock::VirtualClock;
 use crate::delayed::DelayedStore;
 use crate::error::BenchError;
 
+/// How far away the store is, and where chance begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setting {
+    /// Of each request.
+    pub latency: Duration,
+    /// By which share of it a request takes longer or shorter, at random.
+    pub jitter: f64,
+    /// Where random numbers start.
+    pub seed: u64,
+}
+
 /// How time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -52,8 +63,7 @@ impl Mode {
     /// Those of the measurement; a runtime that cannot be made.
     pub fn run<T, F>(
         self,
-        latency: Duration,
-        seed: u64,
+        setting: Setting,
         measure: impl FnOnce(Arc<Lab>) -> F,
     ) -> Result<T, BenchError>
     where
@@ -73,8 +83,8 @@ impl Mode {
         let lab = Lab {
             objects: Arc::new(InMemory::new()),
             clock,
-            latency,
-            seed: AtomicU64::new(seed.wrapping_mul(1_000_003)),
+            setting,
+            seed: AtomicU64::new(setting.seed.wrapping_mul(1_000_003)),
         };
         runtime.block_on(measure(Arc::new(lab)))
     }
@@ -85,7 +95,7 @@ impl Mode {
 pub struct Lab {
     objects: Arc<dyn ObjectStore>,
     clock: Arc<dyn Clock>,
-    latency: Duration,
+    setting: Setting,
     seed: AtomicU64,
 }
 
@@ -114,7 +124,7 @@ impl Lab {
     /// # Errors
     /// As [`Database::open`].
     pub async fn open(&self, publish: PublishMode) -> Result<Database, BenchError> {
-        let store = self.store(self.latency);
+        let store = self.store(self.setting.latency);
         Ok(Database::open(store, options(publish)).await?)
     }
 
@@ -131,7 +141,8 @@ impl Lab {
         let seed = self.seed.fetch_add(1, Ordering::Relaxed);
         let random = Arc::new(SeededRandom::new(seed));
         let context = Context::new(Arc::clone(&self.clock), random);
-        let objects = DelayedStore::new(Arc::clone(&self.objects), latency, context.clone());
+        let objects = Arc::clone(&self.objects);
+        let objects = DelayedStore::new(objects, latency, self.setting.jitter, context.clone());
         Store::new(Arc::new(objects), "memory://lab", context)
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! tarndb-bench goodput [writers=1,4,16] [latency_ms=0,20,100] [seconds=5] [transactions=2000]
-//!                      [mode=real|virtual] [seed=1]
+//!                      [mode=real|virtual] [jitter=0] [seed=1]
 //! tarndb-bench group   [clients=1,32] [latency_ms=20] [seconds=5] [transactions=1000000]
-//!                      [mode=real|virtual] [publish=manual|async|sync] [seed=1]
+//!                      [mode=real|virtual] [publish=manual|async|sync] [jitter=0] [seed=1]
 //! tarndb-bench stream  folder=.. [tasks=8] [rows=10] [publish=async|manual|sync]
 //!                      [steps=append:30000,publish,query]     steps=- reads them from stdin
 //! ```
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tarndb_bench::goodput::Goodput;
 use tarndb_bench::group::Group;
-use tarndb_bench::lab::Mode;
+use tarndb_bench::lab::{Mode, Setting};
 use tarndb_bench::stream::{Step, Stream, Streaming};
 use tarndb_bench::{Arguments, BenchError, goodput, group};
 use tarndb_db::PublishMode;
@@ -61,7 +61,7 @@ fn run_goodput(mut arguments: Arguments) -> Result<(), BenchError> {
     let seconds: f64 = arguments.take("seconds", "5")?;
     let transactions = arguments.take("transactions", "2000")?;
     let mode: Mode = arguments.take("mode", "real")?;
-    let seed = arguments.take("seed", "1")?;
+    let (jitter, seed) = (arguments.take("jitter", "0")?, arguments.take("seed", "1")?);
     arguments.finish()?;
     for latency_ms in latencies {
         for &writers in &writers {
@@ -71,10 +71,15 @@ fn run_goodput(mut arguments: Arguments) -> Result<(), BenchError> {
                 time,
                 transactions,
             };
-            let latency = Duration::from_millis(latency_ms);
-            mode.run(latency, seed, |lab| goodput::measure(lab, plan))?
+            let setting = Setting {
+                latency: Duration::from_millis(latency_ms),
+                jitter,
+                seed,
+            };
+            mode.run(setting, |lab| goodput::measure(lab, plan))?
                 .with("mode", mode.name())
                 .with("latency_ms", latency_ms)
+                .with("jitter", jitter)
                 .print()?;
         }
     }
@@ -88,7 +93,7 @@ fn run_group(mut arguments: Arguments) -> Result<(), BenchError> {
     let transactions = arguments.take("transactions", "1000000")?;
     let mode: Mode = arguments.take("mode", "real")?;
     let (publish, publish_name) = publish(&mut arguments, "manual")?;
-    let seed = arguments.take("seed", "1")?;
+    let (jitter, seed) = (arguments.take("jitter", "0")?, arguments.take("seed", "1")?);
     arguments.finish()?;
     for latency_ms in latencies {
         for &clients in &clients {
@@ -99,10 +104,15 @@ fn run_group(mut arguments: Arguments) -> Result<(), BenchError> {
                 transactions,
                 publish,
             };
-            let latency = Duration::from_millis(latency_ms);
-            mode.run(latency, seed, |lab| group::measure(lab, plan))?
+            let setting = Setting {
+                latency: Duration::from_millis(latency_ms),
+                jitter,
+                seed,
+            };
+            mode.run(setting, |lab| group::measure(lab, plan))?
                 .with("mode", mode.name())
                 .with("latency_ms", latency_ms)
+                .with("jitter", jitter)
                 .with("publish", publish_name.as_str())
                 .print()?;
         }

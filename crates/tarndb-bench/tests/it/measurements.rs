@@ -6,13 +6,20 @@ use std::time::Duration;
 use serde_json::Value;
 use tarndb_bench::goodput::{self, Goodput};
 use tarndb_bench::group::{self, Group};
-use tarndb_bench::lab::Mode;
+use tarndb_bench::lab::{Mode, Setting};
 use tarndb_bench::report::Report;
 use tarndb_bench::stream::{Step, Stream, Streaming};
 use tarndb_db::PublishMode;
 
 const FOREVER: Duration = Duration::from_secs(1_000_000);
-const LATENCY: Duration = Duration::from_millis(20);
+
+fn setting(seed: u64) -> Setting {
+    Setting {
+        latency: Duration::from_millis(20),
+        jitter: 0.2,
+        seed,
+    }
+}
 
 fn number(report: &Report, key: &str) -> f64 {
     report.get(key).and_then(Value::as_f64).unwrap()
@@ -24,7 +31,7 @@ fn run_goodput(seed: u64) -> Report {
         time: FOREVER,
         transactions: 5,
     };
-    let measured = Mode::Virtual.run(LATENCY, seed, |lab| goodput::measure(lab, plan));
+    let measured = Mode::Virtual.run(setting(seed), |lab| goodput::measure(lab, plan));
     measured.unwrap()
 }
 
@@ -43,15 +50,17 @@ fn the_same_seed_gives_the_same_figures() {
 }
 
 #[test]
-fn clients_of_one_handle_are_all_acknowledged() {
+fn clients_of_one_handle_are_all_acknowledged_and_share_records() {
     let plan = Group {
         clients: 4,
         time: FOREVER,
         transactions: 5,
         publish: PublishMode::Manual,
     };
-    let measured = Mode::Virtual.run(LATENCY, 1, |lab| group::measure(lab, plan));
-    assert_eq!(number(&measured.unwrap(), "acknowledged"), 20.0);
+    let measured = Mode::Virtual.run(setting(1), |lab| group::measure(lab, plan));
+    let report = measured.unwrap();
+    assert_eq!(number(&report, "acknowledged"), 20.0);
+    assert!(number(&report, "txns_per_record") > 1.0, "{report:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

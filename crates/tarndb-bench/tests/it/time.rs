@@ -3,12 +3,20 @@
 use std::time::Duration;
 
 use tarndb_bench::BenchError;
-use tarndb_bench::lab::Mode;
+use tarndb_bench::lab::{Mode, Setting};
 use tarndb_db::PublishMode;
+
+fn at(latency: Duration) -> Setting {
+    Setting {
+        latency,
+        jitter: 0.0,
+        seed: 1,
+    }
+}
 
 #[test]
 fn virtual_time_jumps_to_the_next_waiter_in_order() {
-    let order = Mode::Virtual.run(Duration::ZERO, 1, |lab| async move {
+    let order = Mode::Virtual.run(at(Duration::ZERO), |lab| async move {
         let mut tasks = Vec::new();
         for seconds in [3600, 5, 5, 1] {
             let lab = std::sync::Arc::clone(&lab);
@@ -29,7 +37,7 @@ fn virtual_time_jumps_to_the_next_waiter_in_order() {
 #[test]
 fn every_request_takes_the_latency() {
     let latency = Duration::from_millis(40);
-    let took = Mode::Virtual.run(latency, 1, |lab| async move {
+    let took = Mode::Virtual.run(at(latency), |lab| async move {
         lab.create().await?;
         let db = lab.open(PublishMode::Manual).await?;
         let before = lab.monotonic();
