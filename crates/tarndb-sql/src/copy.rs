@@ -16,14 +16,15 @@ use crate::error::{SqlError, translate::translate};
 use crate::function;
 use crate::name::Spelling;
 use crate::parser::Copy;
+use crate::provider::reads::Reads;
 use crate::query::{Planned, Scope, output_name};
 
-/// Runs COPY; how many rows were written.
+/// Runs COPY; how many rows were written, and what was read.
 pub(crate) async fn copy(
     scope: &Scope<'_>,
     copy: &Copy,
     spelling: &Spelling,
-) -> Result<u64, SqlError> {
+) -> Result<(u64, Reads), SqlError> {
     let planned = scope.plan(&copy.query, spelling, None).await?;
     check_folder(&copy.target)?;
     function::register_store(&copy.target, scope.engine, scope.storage)?;
@@ -56,7 +57,7 @@ pub(crate) async fn copy(
             .and_then(|c| c.as_primitive_opt::<UInt64Type>());
         rows += count.map_or(0, |c| c.values().iter().sum::<u64>());
     }
-    Ok(rows)
+    Ok((rows, planned.reads))
 }
 
 fn renamed(scope: &Scope<'_>, planned: &Planned) -> Result<DataFrame, SqlError> {

@@ -277,7 +277,7 @@ impl Change<'_> {
         self.note_reads(&planned);
         let rows = written.rows;
         if existing.is_some() {
-            let reads_itself = planned.reads.contains(&id);
+            let reads_itself = planned.reads.contains(id);
             self.txn.overwrite(id, written, reads_itself).await?;
         } else if rows > 0 {
             self.txn.add_files(id, written, Operation::Append).await?;

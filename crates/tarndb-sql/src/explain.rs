@@ -13,15 +13,16 @@ use crate::name::Spelling;
 use crate::options::SessionOptions;
 use crate::outcome::Outcome;
 use crate::parser::{Explain, Statement};
+use crate::provider::reads::Reads;
 use crate::query::{ExplainOptions, Scope};
 use crate::show::text_rows;
 
-/// Explains a query.
+/// Explains a query; what it would read comes with it.
 pub(crate) async fn query(
     scope: &Scope<'_>,
     explain: &Explain,
     spelling: &Spelling,
-) -> Result<Outcome, SqlError> {
+) -> Result<(Outcome, Reads), SqlError> {
     let Statement::Query(query) = explain.statement.as_ref() else {
         return Err(SqlError::Internal {
             context: "explaining a query that is none",
@@ -33,6 +34,7 @@ pub(crate) async fn query(
         format: explain.format.clone(),
     };
     let planned = scope.plan_explain(query, spelling, options).await?;
+    let reads = planned.reads.clone();
     let (_, stream) = scope.run(planned).await?;
     let batches = stream.try_collect::<Vec<_>>().await?;
     let mut lines = Vec::new();
@@ -49,7 +51,8 @@ pub(crate) async fn query(
             lines.extend(text.lines().map(|line| format!("  {line}")));
         }
     }
-    outcome(lines)
+    lines.extend(reads.lines(scope.txn));
+    Ok((outcome(lines)?, reads))
 }
 
 /// The engine's name of a part of its explanation, for people.
@@ -70,7 +73,8 @@ pub(crate) async fn change(
     let mut lines = Vec::new();
     match statement {
         Statement::Insert(insert) => {
-            let (id, plan) = insert::explain_plan(scope, insert, options, spelling).await?;
+            let (id, plan, planned) =
+                insert::explain_plan(scope, insert, options, spelling).await?;
             lines.push(format!(
                 "Insert: table={}",
                 scope.txn.entry(id)?.display_name()
@@ -80,6 +84,7 @@ pub(crate) async fn change(
             }
             lines.push("  new rows go to new data files".to_owned());
             lines.extend(indented(plan.as_ref()));
+            lines.extend(planned.reads.lines(scope.txn));
         }
         Statement::Update(update) => {
             let (target, planned) = plan_update(scope, update, spelling).await?;
@@ -88,6 +93,7 @@ pub(crate) async fn change(
             lines.push(format!("  {}", how(scope, target.id).await?));
             lines.push("  new forms of the rows go to new data files".to_owned());
             lines.extend(indented(plan.as_ref()));
+            lines.extend(planned.reads.lines(scope.txn));
         }
         Statement::Delete(delete) => {
             let (target, planned) = plan_delete(scope, delete, spelling).await?;
@@ -97,6 +103,7 @@ pub(crate) async fn change(
                 Some(planned) => {
                     lines.push(format!("  {}", how(scope, target.id).await?));
                     lines.extend(indented(scope.physical(&planned).await?.as_ref()));
+                    lines.extend(planned.reads.lines(scope.txn));
                 }
             }
         }

@@ -21,6 +21,7 @@ use futures::StreamExt;
 use tarndb_db::{Database, Transaction};
 use tarndb_storage::{Context, StoreOptions};
 use tarndb_table::TableCodec;
+use tarndb_txn::Isolation;
 use tarndb_types::TableId;
 
 use crate::catalog::{INFORMATION_SCHEMA, View, ViewSchema, ViewTable};
@@ -30,6 +31,7 @@ use crate::function::{self, Named, TARGET, Target, is_file_name};
 use crate::name::{Spelling, fold, near};
 use crate::outcome::RowStream;
 use crate::parser::TableName;
+use crate::provider::reads::{Reads, ScanLog};
 use crate::provider::{Pinned, TarnTable};
 use crate::rewrite::approximate_literals;
 
@@ -63,8 +65,8 @@ pub(crate) struct Planned {
     pub(crate) plan: LogicalPlan,
     /// How the names in it are spelled.
     pub(crate) spelling: Spelling,
-    /// Tables of the database that it reads.
-    pub(crate) reads: BTreeSet<TableId>,
+    /// What it reads of the database; complete when the physical plan is there.
+    pub(crate) reads: Reads,
 }
 
 /// How a query is explained.
@@ -133,7 +135,7 @@ impl Scope<'_> {
             .resolve_table_references(&statement)
             .map_err(|error| translate(error, &spelling))?;
         let named = Named::of(query)?;
-        let mut reads = BTreeSet::new();
+        let mut reads = self.reads(target.as_ref());
         let mut view = self.names();
         for reference in references {
             self.load(&reference, &named, &mut view, &mut spelling, &mut reads)
@@ -206,7 +208,7 @@ impl Scope<'_> {
         named: &Named,
         view: &mut View,
         spelling: &mut Spelling,
-        reads: &mut BTreeSet<TableId>,
+        reads: &mut Reads,
     ) -> Result<(), SqlError> {
         let table = reference.table();
         if table == TARGET || (reference.schema().is_none() && is_file_name(table)) {
@@ -224,12 +226,41 @@ impl Scope<'_> {
             name: spelling.of(table).to_owned(),
         };
         let (id, pinned) = self.pin(&name).await?;
-        reads.insert(id);
+        let named = (schema.to_owned(), table.to_owned());
+        reads.tables.insert(id, named);
         for field in &pinned.state.schema.fields {
             spelling.note_column(&field.name);
         }
-        set_provider(view, schema, table, TarnTable::new(pinned));
+        let provider = TarnTable::new(pinned).with_log(reads.log.clone());
+        set_provider(view, schema, table, provider);
         Ok(())
+    }
+
+    /// Where the scans of a statement are noted; `None` when nobody judges them.
+    pub(crate) fn scan_log(&self) -> Option<Arc<ScanLog>> {
+        let serializable = self.txn.isolation() == Isolation::Serializable;
+        serializable.then(Arc::default)
+    }
+
+    /// The reads of a statement, with its target among them.
+    fn reads(&self, target: Option<&Target>) -> Reads {
+        let Some(target) = target else {
+            let log = self.scan_log();
+            return Reads {
+                log,
+                ..Reads::default()
+            };
+        };
+        let mut reads = Reads {
+            log: target.provider.log().cloned(),
+            ..Reads::default()
+        };
+        if let Some((_, id)) = &target.provider.pinned().vectors {
+            let schema = target.reference.schema().unwrap_or(DEFAULT_SCHEMA);
+            let named = (schema.to_owned(), target.reference.table().to_owned());
+            reads.tables.insert(*id, named);
+        }
+        reads
     }
 
     async fn load_all(&self, view: &mut View) -> Result<(), SqlError> {

@@ -343,9 +343,7 @@ impl Session {
                 let planned = scope.plan(query, spelling, None).await?;
                 let reads = planned.reads.clone();
                 let (schema, stream) = scope.run(planned).await?;
-                for id in reads {
-                    txn.note_read(id);
-                }
+                reads.note(txn);
                 Ok(Outcome::Rows { schema, stream })
             }
             Statement::Insert(_)
@@ -371,7 +369,8 @@ impl Session {
             }
             Statement::Explain(explain) => self.explain(txn, explain, spelling).await,
             Statement::Copy(copy) => {
-                let rows = copy::copy(&self.scope(txn), copy, spelling).await?;
+                let (rows, reads) = copy::copy(&self.scope(txn), copy, spelling).await?;
+                reads.note(txn);
                 Ok(Outcome::Count { tag: "COPY", rows })
             }
             Statement::Describe { name } => show::describe(&self.scope(txn), name).await,
@@ -401,7 +400,11 @@ impl Session {
         spelling: &Spelling,
     ) -> Result<Outcome, SqlError> {
         if let Statement::Query(_) = explain.statement.as_ref() {
-            return explain::query(&self.scope(txn), explain, spelling).await;
+            let (outcome, reads) = explain::query(&self.scope(txn), explain, spelling).await?;
+            if explain.analyze {
+                reads.note(txn);
+            }
+            return Ok(outcome);
         }
         let lines = if explain.analyze {
             explain::analyze(&mut self.change(txn, spelling), &explain.statement).await?

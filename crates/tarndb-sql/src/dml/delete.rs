@@ -41,7 +41,6 @@ pub(crate) async fn delete(change: &mut Change<'_>, delete: &Delete) -> Result<u
         found.take(&batch.map_err(|error| translate(error, &planned.spelling))?)?;
     }
     change.note_reads(&planned);
-    change.txn.note_read(target.id);
     let count = found.len();
     change
         .txn

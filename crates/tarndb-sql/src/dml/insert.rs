@@ -34,7 +34,7 @@ pub(crate) async fn insert(change: &mut Change<'_>, insert: &Insert) -> Result<u
     change.note_reads(&planned);
     let rows = written.rows;
     if insert.overwrite {
-        let reads_itself = planned.reads.contains(&id);
+        let reads_itself = planned.reads.contains(id);
         change.txn.overwrite(id, written, reads_itself).await?;
     } else if rows > 0 {
         change.txn.add_files(id, written, Operation::Append).await?;
@@ -48,11 +48,11 @@ pub(crate) async fn explain_plan(
     insert: &Insert,
     options: &crate::options::SessionOptions,
     spelling: &Spelling,
-) -> Result<(TableId, Arc<dyn ExecutionPlan>), SqlError> {
+) -> Result<(TableId, Arc<dyn ExecutionPlan>, Planned), SqlError> {
     let id = scope.find(&insert.table)?;
     let destination = Destination::of_table(scope.txn, id, options).await?;
-    let (_, plan) = plan_insert(scope, &destination, insert, spelling).await?;
-    Ok((id, destination.prepare(plan)?))
+    let (planned, plan) = plan_insert(scope, &destination, insert, spelling).await?;
+    Ok((id, destination.prepare(plan)?, planned))
 }
 
 async fn plan_insert(

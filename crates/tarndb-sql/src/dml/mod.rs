@@ -70,10 +70,8 @@ impl Change<'_> {
         Ok(self.txn.truncate(id).await?.unwrap_or_default())
     }
 
-    /// Notes the tables that a query read.
+    /// Notes what a query read.
     pub(crate) fn note_reads(&mut self, planned: &crate::query::Planned) {
-        for id in &planned.reads {
-            self.txn.note_read(*id);
-        }
+        planned.reads.note(self.txn);
     }
 }

@@ -49,7 +49,7 @@ impl ChangeTarget {
         let alias = alias.map(fold);
         Ok(Self {
             id,
-            provider: Arc::new(TarnTable::target(pinned)),
+            provider: Arc::new(TarnTable::target(pinned).with_log(scope.scan_log())),
             qualifier: alias.clone().unwrap_or_else(|| table.clone()),
             alias,
             reference: TableReference::partial(schema, table),

@@ -75,7 +75,6 @@ pub(crate) async fn update(change: &mut Change<'_>, update: &Update) -> Result<u
     })
     .await?;
     change.note_reads(&planned);
-    change.txn.note_read(target.id);
     let count = found.len();
     if count == 0 {
         return Ok(0);

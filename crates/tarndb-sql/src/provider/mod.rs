@@ -7,7 +7,9 @@
 
 pub(crate) mod damage;
 pub(crate) mod float_bounds;
+mod predicate;
 mod prune;
+pub(crate) mod reads;
 mod scan;
 mod selection;
 
@@ -30,6 +32,7 @@ use tarndb_types::TableId;
 
 use crate::error::{SqlError, translate};
 use crate::name::fold;
+use crate::provider::reads::ScanLog;
 
 /// A table's state and where its files are.
 #[derive(Debug)]
@@ -94,6 +97,8 @@ pub(crate) struct TarnTable {
     /// Columns as the engine sees them, hidden ones last.
     folded: SchemaRef,
     hidden: Option<Hidden>,
+    /// Where its scans are noted.
+    log: Option<Arc<ScanLog>>,
 }
 
 impl TarnTable {
@@ -129,7 +134,19 @@ impl TarnTable {
             stored,
             folded: Arc::new(Schema::new(fields)),
             hidden,
+            log: None,
         }
+    }
+
+    /// The same, with its scans noted.
+    pub(crate) fn with_log(mut self, log: Option<Arc<ScanLog>>) -> Self {
+        self.log = log;
+        self
+    }
+
+    /// Where its scans are noted.
+    pub(crate) fn log(&self) -> Option<&Arc<ScanLog>> {
+        self.log.as_ref()
     }
 
     /// What it is pinned to.
@@ -188,6 +205,9 @@ impl TableProvider for TarnTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if let (Some(log), Some((_, id))) = (&self.log, &self.pinned.vectors) {
+            log.note(*id, self, state, filters);
+        }
         scan::plan(self, state, projection, filters, limit).await
     }
 

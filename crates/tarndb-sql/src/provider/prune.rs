@@ -18,10 +18,10 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use tarndb_table::{
-    DataFile, DataType, Field, Scalar, TableState, parse_partition_value, scalar_to_array,
+    DataFile, DataType, Field, Scalar, Schema, parse_partition_value, scalar_to_array,
 };
 
-use crate::name::fold;
+use crate::name::{fold, same};
 use crate::provider::TarnTable;
 use crate::provider::float_bounds::has_floats;
 
@@ -47,7 +47,8 @@ pub(crate) fn matching(
         return Ok(all());
     };
     let keep = predicate.prune(&FileBounds {
-        table: &table.pinned.state,
+        schema: &table.pinned.state.schema,
+        partition_columns: &table.pinned.state.partition_columns,
         files,
         own: table.pinned.vectors.is_some(),
     })?;
@@ -59,13 +60,18 @@ pub(crate) fn matching(
         .collect())
 }
 
-fn predicate(filter: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<PruningPredicate> {
+/// What excludes files by `filter` over the columns of `schema`.
+pub(crate) fn predicate(
+    filter: Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+) -> Result<PruningPredicate> {
     PruningPredicateBuilder::new()
         .with_file_schema(Arc::clone(schema))
         .try_build(filter)
 }
 
-fn has_subquery(expr: &Expr) -> bool {
+/// Whether an expression holds a query, whose rows it does not name.
+pub(crate) fn has_subquery(expr: &Expr) -> bool {
     use datafusion::common::tree_node::TreeNode;
     expr.exists(|e| {
         Ok(matches!(
@@ -79,20 +85,26 @@ fn has_subquery(expr: &Expr) -> bool {
     .unwrap_or(true)
 }
 
-struct FileBounds<'a> {
-    table: &'a TableState,
-    files: &'a [Arc<DataFile>],
+/// What is known of files of a table.
+pub(crate) struct FileBounds<'a> {
+    pub(crate) schema: &'a Schema,
+    pub(crate) partition_columns: &'a [String],
+    pub(crate) files: &'a [Arc<DataFile>],
     /// Whether the database wrote the files.
-    own: bool,
+    pub(crate) own: bool,
 }
 
 impl FileBounds<'_> {
     fn field(&self, column: &Column) -> Option<&Field> {
-        self.table
-            .schema
+        self.schema
             .fields
             .iter()
             .find(|field| fold(&field.name) == column.name)
+    }
+
+    fn is_partition_column(&self, field: &Field) -> bool {
+        let mut columns = self.partition_columns.iter();
+        columns.any(|column| same(column, &field.name))
     }
 
     /// One value per file, NULL where it is unknown.
@@ -102,7 +114,7 @@ impl FileBounds<'_> {
         value: impl Fn(&DataFile, &Field) -> Option<Scalar>,
     ) -> Option<ArrayRef> {
         let field = self.field(column)?;
-        let is_partition = self.table.is_partition_column(&field.name);
+        let is_partition = self.is_partition_column(field);
         if !self.own && !is_partition && has_floats(&field.data_type.to_arrow()) {
             return None;
         }
@@ -165,7 +177,7 @@ impl PruningStatistics for FileBounds<'_> {
 
     fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
         let field = self.field(column)?;
-        let is_partition = self.table.is_partition_column(&field.name);
+        let is_partition = self.is_partition_column(field);
         let counts = self.files.iter().map(|file| {
             if is_partition {
                 return match partition_value(file, field)? {
