@@ -13,7 +13,6 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Expr, Volatility};
 use datafusion::sql::unparser::Unparser;
 use tarndb_db::Transaction;
-use tarndb_table::RowPredicate;
 use tarndb_types::TableId;
 
 use crate::name::fold;
