@@ -30,7 +30,7 @@ run commits "$python" scripts/bench_commits.py commits=200 rounds=5
 run kills "$python" scripts/kill_loop.py kills=200 each=10 seed=2024
 run processes "$python" scripts/eight_processes.py processes=8 updates=200
 run processes "$python" scripts/compaction_race.py processes=8 updates=100 rewrites=20
-run processes "$python" scripts/upsert_race.py processes=16 keys=40
+run processes "$python" scripts/upsert_race.py processes=16 keys=20
 run memory "$python" scripts/memory_import.py limit_mb=64
 run random env TARNDB_INTEROP_STATEMENTS=300 "$python" tests/interop/run.py random_statements
 run bad_input "$python" scripts/bad_input.py
