@@ -60,18 +60,41 @@ impl KeySet {
         if self.columns != other.columns {
             return None;
         }
-        let bits = self.bits.min(other.bits);
-        let cut = |set: &Self| -> BTreeSet<u64> {
-            let by = set.bits - bits;
-            set.hashes.iter().map(|hash| shifted(*hash, by)).collect()
+        let (coarse, fine) = match self.bits <= other.bits {
+            true => (self, other),
+            false => (other, self),
         };
-        Some(cut(self).intersection(&cut(other)).count() as u64)
+        let by = fine.bits - coarse.bits;
+        if by == 0 {
+            return Some(coarse.hashes.intersection(&fine.hashes).count() as u64);
+        }
+        // One of them may be much larger: its hashes are looked up, not gone through. Those of
+        // `fine` that are cut to the same stand side by side.
+        let lies_in_fine = |hash: &&u64| {
+            let first = shifted_up(**hash, by);
+            let last = first | shifted(u64::MAX, u64::BITS - by);
+            fine.hashes.range(first..=last).next().is_some()
+        };
+        if coarse.hashes.len() <= fine.hashes.len() {
+            return Some(coarse.hashes.iter().filter(lies_in_fine).count() as u64);
+        }
+        let mut cut: Vec<u64> = fine.hashes.iter().map(|hash| shifted(*hash, by)).collect();
+        cut.dedup();
+        let common = cut.iter().filter(|hash| coarse.hashes.contains(hash));
+        Some(common.count() as u64)
     }
 
     /// Whether a key with this 64-bit hash is (or seems to be) in the set.
     #[must_use]
     pub fn may_hold(&self, hash: u64) -> bool {
         self.hashes.contains(&shifted(hash, 64 - self.bits))
+    }
+}
+
+const fn shifted_up(hash: u64, by: u32) -> u64 {
+    match hash.checked_shl(by) {
+        Some(wide) => wide,
+        None => 0,
     }
 }
 

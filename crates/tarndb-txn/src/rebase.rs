@@ -7,6 +7,7 @@
 //! the head.
 //! Spec: docs/conflicts.md, "Rebase".
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use crate::effects::{Committed, Effects, TableEffects};
@@ -28,6 +29,7 @@ pub fn rebase(mut ours: Effects, theirs: &Committed) -> Effects {
 /// Our deletions go where their rewrite put the rows.
 fn follow_their_moves(ours: &mut TableEffects, theirs: &TableEffects) {
     let Some(map) = &theirs.row_map else { return };
+    let map = LazyCell::new(|| map.index());
     let mut moved: BTreeMap<String, RowSet> = BTreeMap::new();
     ours.deletions.retain(|file, touched| {
         let (Some(Removal::Moved), Touched::Rows(rows)) = (theirs.removes.get(file), touched)
@@ -53,7 +55,10 @@ fn follow_their_moves(ours: &mut TableEffects, theirs: &TableEffects) {
 
 /// Their deletions go where our rewrite put the rows.
 fn carry_their_deletions(ours: &mut TableEffects, theirs: &TableEffects) {
-    let Some(map) = &ours.row_map else { return };
+    let Some(map) = ours.row_map.clone() else {
+        return;
+    };
+    let map = LazyCell::new(|| map.index());
     let moved = ours
         .removes
         .iter()

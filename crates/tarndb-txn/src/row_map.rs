@@ -66,35 +66,29 @@ impl RowMap {
     /// Where `rows` of the input file `path` are now; `None` when it is not an input.
     #[must_use]
     pub fn carry(&self, path: &str, rows: &RowSet) -> Option<Carried> {
-        let places = self.places(path)?;
-        let mut carried = Carried::default();
-        for row in rows {
-            // Runs of one input do not overlap: the last one that starts at or before the row
-            // is the only one that can hold it.
-            let after = places.partition_point(|place| place.first <= row);
-            let place = after.checked_sub(1).and_then(|at| places.get(at));
-            match place.filter(|place| row - place.first < place.len) {
-                Some(place) => {
-                    let position = place.start.saturating_add(row - place.first);
-                    let target = carried.moved.entry(place.target.to_owned()).or_default();
-                    target.insert(position);
-                }
-                None => drop(carried.gone.insert(row)),
-            }
-        }
-        Some(carried)
+        self.places(path).map(|places| carry(&places, rows))
     }
 
     /// Where all rows of the input file `path` are now that the rewrite copied.
     #[must_use]
     pub fn carry_all(&self, path: &str) -> BTreeMap<String, RowSet> {
-        let mut moved: BTreeMap<String, RowSet> = BTreeMap::new();
-        for place in self.places(path).unwrap_or_default() {
-            let end = place.start.saturating_add(place.len);
-            let target = moved.entry(place.target.to_owned()).or_default();
-            target.insert_range(place.start..end);
+        carry_all(&self.places(path).unwrap_or_default())
+    }
+
+    /// The same for many input files: the runs are gone through once, not once per file.
+    pub(crate) fn index(&self) -> Index<'_> {
+        let mut by_source: Vec<Vec<Place<'_>>> = vec![Vec::new(); self.sources.len()];
+        for (source, place) in self.all_places() {
+            if let Some(places) = by_source.get_mut(source) {
+                places.push(place);
+            }
         }
-        moved
+        let mut places = BTreeMap::new();
+        for (source, mut runs) in self.sources.iter().zip(by_source) {
+            runs.sort_by_key(|place| place.first);
+            places.entry(source.path.as_str()).or_insert(runs);
+        }
+        Index { places }
     }
 
     /// What is wrong with the map, when it is not one: a run of no input or without rows, rows
@@ -131,24 +125,84 @@ impl RowMap {
     /// The runs of one input by ascending first row, with where they went.
     fn places(&self, path: &str) -> Option<Vec<Place<'_>>> {
         let source = self.sources.iter().position(|source| source.path == path)?;
-        let mut places = Vec::new();
-        for target in &self.targets {
-            let mut start = 0_u64;
-            for run in &target.runs {
-                if run.source as usize == source {
-                    places.push(Place {
-                        first: run.first,
-                        len: run.len,
-                        target: &target.path,
-                        start,
-                    });
-                }
-                start = start.saturating_add(run.len);
-            }
-        }
+        let places = self.all_places();
+        let mut places: Vec<_> = places
+            .filter(|(of, _)| *of == source)
+            .map(|(_, place)| place)
+            .collect();
         places.sort_by_key(|place| place.first);
         Some(places)
     }
+
+    /// All runs with the index of their input.
+    fn all_places(&self) -> impl Iterator<Item = (usize, Place<'_>)> {
+        self.targets.iter().flat_map(|target| {
+            let mut start = 0_u64;
+            target.runs.iter().map(move |run| {
+                let place = Place {
+                    first: run.first,
+                    len: run.len,
+                    target: &target.path,
+                    start,
+                };
+                start = start.saturating_add(run.len);
+                (run.source as usize, place)
+            })
+        })
+    }
+}
+
+/// A map by input file.
+#[derive(Debug)]
+pub(crate) struct Index<'a> {
+    places: BTreeMap<&'a str, Vec<Place<'a>>>,
+}
+
+impl Index<'_> {
+    /// As [`RowMap::carry`].
+    pub(crate) fn carry(&self, path: &str, rows: &RowSet) -> Option<Carried> {
+        self.places.get(path).map(|places| carry(places, rows))
+    }
+
+    /// As [`RowMap::carry_all`].
+    pub(crate) fn carry_all(&self, path: &str) -> BTreeMap<String, RowSet> {
+        let places = self.places.get(path);
+        places.map(|places| carry_all(places)).unwrap_or_default()
+    }
+
+    /// As [`RowMap::has_source`].
+    pub(crate) fn has_source(&self, path: &str) -> bool {
+        self.places.contains_key(path)
+    }
+}
+
+fn carry(places: &[Place<'_>], rows: &RowSet) -> Carried {
+    let mut carried = Carried::default();
+    for row in rows {
+        // Runs of one input do not overlap: the last one that starts at or before the row
+        // is the only one that can hold it.
+        let after = places.partition_point(|place| place.first <= row);
+        let place = after.checked_sub(1).and_then(|at| places.get(at));
+        match place.filter(|place| row - place.first < place.len) {
+            Some(place) => {
+                let position = place.start.saturating_add(row - place.first);
+                let target = carried.moved.entry(place.target.to_owned()).or_default();
+                target.insert(position);
+            }
+            None => drop(carried.gone.insert(row)),
+        }
+    }
+    carried
+}
+
+fn carry_all(places: &[Place<'_>]) -> BTreeMap<String, RowSet> {
+    let mut moved: BTreeMap<String, RowSet> = BTreeMap::new();
+    for place in places {
+        let end = place.start.saturating_add(place.len);
+        let target = moved.entry(place.target.to_owned()).or_default();
+        target.insert_range(place.start..end);
+    }
+    moved
 }
 
 fn twice<'a>(mut paths: impl Iterator<Item = &'a String>) -> Option<&'a String> {

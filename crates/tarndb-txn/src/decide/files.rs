@@ -8,6 +8,7 @@
 use super::Outcome;
 use crate::aspect::{Extent, Part};
 use crate::reason::Reason;
+use crate::row_map::RowMap;
 use crate::rows::{FileRows, FileSample, RowSample};
 
 /// Disjoint rows unite, common rows conflict.
@@ -54,8 +55,13 @@ pub(super) fn row_map(ours: Part<'_>, theirs: Part<'_>) -> Outcome {
     let (mut unmapped, mut whole) = (FileSample::default(), FileSample::default());
     let mut gone = FileSample::default();
     let mut carried = false;
-    for (file, our_extent, their_extent) in common(ours, theirs) {
-        let Some(map) = map.filter(|map| map.has_source(file)) else {
+    let common = common(ours, theirs);
+    if common.is_empty() {
+        return Outcome::Compatible;
+    }
+    let map = map.map(RowMap::index);
+    for (file, our_extent, their_extent) in common {
+        let Some(map) = map.as_ref().filter(|map| map.has_source(file)) else {
             unmapped.push(|| file.to_owned());
             continue;
         };

@@ -12,6 +12,7 @@
 mod cases;
 mod docs;
 mod history;
+mod key_sets;
 mod laws;
 mod matrix;
 mod messages;
