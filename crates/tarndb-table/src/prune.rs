@@ -57,6 +57,34 @@ pub enum Predicate {
     Or(Vec<Predicate>),
 }
 
+impl Predicate {
+    /// Either of them. Alternatives stay on one level, however many are added one by one: what
+    /// walks a predicate needs stack for each level. One that is there already is not repeated.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let mut parts = match self {
+            Self::Or(parts) => parts,
+            only => vec![only],
+        };
+        let more = match other {
+            Self::Or(more) => more,
+            only => vec![only],
+        };
+        for part in more {
+            if parts.last() != Some(&part) {
+                parts.push(part);
+            }
+        }
+        match (parts.pop(), parts.is_empty()) {
+            (Some(only), true) => only,
+            (last, _) => {
+                parts.extend(last);
+                Self::Or(parts)
+            }
+        }
+    }
+}
+
 /// What is known of one column of one file.
 struct Known {
     min: Option<Scalar>,

@@ -209,7 +209,7 @@ impl Overlay {
         self.overwritten = Some(match self.overwritten.take() {
             None => further,
             Some(earlier) => OverwrittenRows {
-                predicate: Predicate::Or(vec![earlier.predicate, further.predicate]),
+                predicate: earlier.predicate.or(further.predicate),
                 source_read_target: earlier.source_read_target || further.source_read_target,
             },
         });

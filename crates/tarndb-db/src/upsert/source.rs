@@ -37,7 +37,7 @@ impl KeysLooked {
     pub(crate) fn extend(&mut self, further: Self) {
         self.hashes.extend(further.hashes);
         let earlier = std::mem::replace(&mut self.bounds, Predicate::Or(Vec::new()));
-        self.bounds = Predicate::Or(vec![earlier, further.bounds]);
+        self.bounds = earlier.or(further.bounds);
     }
 }
 

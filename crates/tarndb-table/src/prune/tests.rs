@@ -258,3 +258,28 @@ mod evaluating {
         assert_eq!(names, ["K", "f"]);
     }
 }
+
+#[test]
+fn alternatives_added_one_by_one_stay_on_one_level() {
+    let is = |value| Predicate::Compare {
+        column: "id".to_owned(),
+        op: Comparison::Equal,
+        value: Scalar::Long(value),
+    };
+    assert_eq!(is(1).or(is(1)), is(1));
+    assert_eq!(
+        is(1).or(is(2)).or(is(2)).or(is(3)),
+        Predicate::Or(vec![is(1), is(2), is(3)])
+    );
+    assert_eq!(
+        Predicate::Or(Vec::new()).or(Predicate::Or(Vec::new())),
+        Predicate::Or(Vec::new())
+    );
+    assert_eq!(Predicate::Or(Vec::new()).or(is(1)), is(1));
+    // One level each would not fit the stack of a thread.
+    let many = (0..200_000).map(is).reduce(Predicate::or).unwrap();
+    let Predicate::Or(parts) = many.clone() else {
+        panic!("{many:?}");
+    };
+    assert_eq!(parts.len(), 200_000);
+}
