@@ -175,7 +175,10 @@ async fn hold_or_fence(
     }
     let ids: Vec<TxnId> = encoded.record.txns.iter().map(|txn| txn.id).collect();
     tracing::warn!(version = version.0, txns = ?ids, "no answer to the record: fencing it");
-    let fence = fence::encode_fence(inner, before, ids)?;
+    let fence = match fence::encode_fence(inner, before, ids) {
+        Ok(fence) => fence,
+        Err(error) => return Ok(open_after(&error, version)),
+    };
     tracing::debug!(target: "tarndb::step", version = version.0, "fence.begin");
     let held = hold(inner, &fence, half).await;
     tracing::debug!(target: "tarndb::step", version = version.0, "fence.end");
@@ -183,16 +186,18 @@ async fn hold_or_fence(
         Ok(Holder::Ours) => Ok(Holder::Theirs(fence.bytes)),
         Ok(Holder::Theirs(found)) if found == encoded.bytes => Ok(Holder::Ours),
         Ok(other) => Ok(other),
-        // A refusal speaks for the fence, not for the record.
-        Err(error) => {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                version = version.0,
-                "the fence was refused"
-            );
-            Ok(Holder::Unknown)
-        }
+        Err(error) => Ok(open_after(&error, version)),
     }
+}
+
+/// A refusal speaks for the fence, not for the record: that may be there, or get there yet.
+fn open_after(error: &DbError, version: DbVersion) -> Holder {
+    tracing::warn!(
+        error = error as &dyn std::error::Error,
+        version = version.0,
+        "the fence was refused"
+    );
+    Holder::Unknown
 }
 
 /// What an answer after the expiry is worth: `None` when it can be believed.
