@@ -85,14 +85,35 @@ impl Transaction {
         written: Written,
         operation: Operation,
     ) -> Result<(), DbError> {
+        self.make_room(id, &written).await?;
+        self.add_prepared(id, written, operation).await
+    }
+
+    /// All that can fail or be given up when written files are added. A call that deletes rows
+    /// for them comes here first, so that it never ends between the two.
+    pub(crate) async fn make_room(
+        &mut self,
+        id: TableId,
+        written: &Written,
+    ) -> Result<(), DbError> {
+        self.overlay(id).await?;
+        self.bound_held(&written.files).await
+    }
+
+    /// Adds files after [`Self::make_room`].
+    pub(super) async fn add_prepared(
+        &mut self,
+        id: TableId,
+        written: Written,
+        operation: Operation,
+    ) -> Result<(), DbError> {
         self.notice_written(id, &written)?;
-        self.bound_held(&written.files).await?;
         self.overlay(id).await?.add_files(written.files, operation);
         self.changes.did(operation);
         Ok(())
     }
 
-    /// Adds the files of an upsert.
+    /// Adds the files of an upsert after [`Self::make_room`].
     pub(crate) async fn add_upserted(
         &mut self,
         id: TableId,
@@ -100,7 +121,6 @@ impl Transaction {
         looked: KeysLooked,
     ) -> Result<(), DbError> {
         self.notice_written(id, &written)?;
-        self.bound_held(&written.files).await?;
         self.overlay(id).await?.add_upserted(written.files, looked);
         self.changes.did(Operation::Upsert);
         Ok(())

@@ -62,9 +62,10 @@ impl Transaction {
         let columns = columns.map_err(DbError::table(name.as_str()))?;
         let written = self.write_matching(id, &state, predicate, batches).await?;
         let matching = self.matching_rows(id, &state, predicate, &columns).await?;
-        let removed = self.delete_rows(id, matching, Operation::Overwrite).await?;
         let added = written.rows;
-        self.add_files(id, written, Operation::Overwrite).await?;
+        self.make_room(id, &written).await?;
+        let removed = self.delete_rows(id, matching, Operation::Overwrite).await?;
+        self.add_prepared(id, written, Operation::Overwrite).await?;
         let overwritten = OverwrittenRows {
             predicate: predicate.clone(),
             source_read_target,

@@ -101,6 +101,7 @@ impl Transaction {
         let inserted = upsert.insert(&mut writer).await?;
         let (files_read, deleted) = (upsert.files_read, upsert.deleted);
         let written = writer.finish().await.map_err(DbError::table(name))?;
+        self.make_room(id, &written).await?;
         let updated = self.delete_rows(id, deleted, Operation::Upsert).await?;
         self.add_upserted(id, written, source.into_looked()).await?;
         Ok(UpsertReport {

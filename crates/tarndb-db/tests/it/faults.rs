@@ -7,6 +7,7 @@ use std::time::Duration;
 use tarndb_db::{Database, DbError, DbOptions, TxnStatus};
 use tarndb_storage::Context;
 use tarndb_storage::fault::{Fault, FaultPlan, FaultStore};
+use tarndb_table::{Comparison, Predicate, Scalar};
 
 use crate::support::*;
 
@@ -190,4 +191,57 @@ async fn a_pending_record_may_land_late_beside_the_next_commit_of_the_same_handl
         }
         assert_clean(&world.open().await).await;
     }
+}
+
+#[tokio::test]
+async fn an_upsert_or_overwrite_that_fails_changes_nothing() {
+    let world = World::new();
+    let db = world.create().await;
+    let id = create_table(&db, "t").await;
+    insert(&db, id, &[(1, 10), (2, 20)]).await;
+    let mut txn = begin(&db).await;
+    let written = txn.append(id, once(batch(&[(3, 30)]))).await.unwrap();
+    drop(txn);
+
+    let plan = FaultPlan {
+        error_before: 1.0,
+        ..FaultPlan::default()
+    };
+    let (faults, lying) = faulty(&world, plan);
+    faults.set_active(false);
+    // Room for one small file, not for two: the second stores both.
+    let options = DbOptions {
+        inline_bytes_max: written.bytes as usize * 3 / 2,
+        ..manual()
+    };
+    let db = Database::open(lying.store(), options).await.unwrap();
+    let mut txn = begin(&db).await;
+    append(&mut txn, id, &[(3, 30)]).await;
+    let before = rows_in(&txn, id).await;
+    assert_eq!(before.len(), 3);
+    let two = Predicate::Compare {
+        column: "id".to_owned(),
+        op: Comparison::Equal,
+        value: Scalar::Long(2),
+    };
+
+    faults.set_active(true);
+    txn.upsert(id, &["id"], once(batch(&[(1, 11), (4, 40)])))
+        .await
+        .unwrap_err();
+    txn.overwrite_where(id, &two, once(batch(&[(2, 21)])), false)
+        .await
+        .unwrap_err();
+    faults.set_active(false);
+    assert_eq!(rows_in(&txn, id).await, before);
+    // And it can go on.
+    txn.upsert(id, &["id"], once(batch(&[(1, 11), (4, 40)])))
+        .await
+        .unwrap();
+    txn.overwrite_where(id, &two, once(batch(&[(2, 21)])), false)
+        .await
+        .unwrap();
+    txn.commit().await.unwrap();
+    let expected = [(1, 11), (2, 21), (3, 30), (4, 40)];
+    assert_eq!(rows(&world.open().await, id).await, expected);
 }
