@@ -26,7 +26,7 @@ from tarndb import Tarn, binary  # noqa: E402
 FOUND, USAGE, INVALID, NOT_FOUND, UNSUPPORTED, CORRUPT, DIVERGED = 1, 2, 3, 4, 8, 9, 10
 UNAVAILABLE, EXHAUSTED, READ_ONLY = 11, 14, 15
 # Kinds of findings that `check` was seen to tell, such as `file.missing`.
-KIND = r"\b(?:log|checkpoint|hint|staged|published|table|file|vector|stats)\.[a-z]+\b(?!\.)"
+KIND = r"\b(?:log|checkpoint|hint|inline|staged|published|table|file|vector|stats)\.[a-z]+\b(?!\.)"
 SEEN = set()
 ROWS = "SELECT count(*), sum(id), count(DISTINCT s) FROM orders"
 
@@ -269,15 +269,15 @@ def case_location_leaves_the_root(make):
 def case_unknown_reader_feature_of_the_log(make):
     tarn = make(young)
     path = records(tarn)[-1]
-    edit(path, r'"readerFeatures":\[\]', '"readerFeatures":["inlineFiles"]')
-    says(read(tarn), UNSUPPORTED, "inlineFiles", str(version_of(path)))
-    says(write(tarn), UNSUPPORTED, "inlineFiles")
+    edit(path, r'"readerFeatures":\[[^\]]*\]', '"readerFeatures":["fromTomorrow"]')
+    says(read(tarn), UNSUPPORTED, "fromTomorrow", str(version_of(path)))
+    says(write(tarn), UNSUPPORTED, "fromTomorrow")
 
 
 def case_unknown_writer_feature_of_the_log(make):
     tarn = make(young)
     path = records(tarn)[-1]
-    edit(path, r'"writerFeatures":\[\]', '"writerFeatures":["fromTomorrow"]')
+    edit(path, r'"writerFeatures":\[[^\]]*\]', '"writerFeatures":["fromTomorrow"]')
     before = files(tarn)
     says(read(tarn), 0)
     says(write(tarn), UNSUPPORTED, "fromTomorrow")
@@ -291,6 +291,13 @@ def case_unknown_action_of_the_log(make):
     path.write_text(path.read_text() + '{"createView":{"schema":"main","name":"v"}}\n')
     says(read(tarn), 0)
     says(write(tarn), UNSUPPORTED, "createView")
+
+
+def case_data_file_in_a_record_is_shorter_than_its_entry_says(make):
+    tarn = make(young)
+    path = newest_with(tarn, '"files":{')
+    edit(path, r'("files":\{"[^"]+":")[A-Za-z0-9+/]{4}', r'\1')
+    says(check(tarn), FOUND, "inline.differs", "stated", str(version_of(path)))
 
 
 # ---------------------------------------------------------------- cases: checkpoints
