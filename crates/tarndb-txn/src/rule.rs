@@ -5,9 +5,10 @@
 //! Does not decide here: `decide` does, one function per rule.
 //! Spec: docs/conflicts.md, "Rules".
 
+/// A rule set: its rules with their codes and texts. The strict rules use it too.
 macro_rules! rules {
-    ($($variant:ident $code:literal $text:literal,)*) => {
-        /// What happens when one aspect of ours meets one of theirs.
+    ($(#[doc = $doc:literal])* $($variant:ident $code:literal $text:literal,)*) => {
+        $(#[doc = $doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Rule { $(#[doc = $text] $variant,)* }
@@ -30,8 +31,10 @@ macro_rules! rules {
         }
     };
 }
+pub(crate) use rules;
 
 rules! {
+    /// What happens when one aspect of ours meets one of theirs.
     Compatible "." "compatible",
     Rebase "rebase" "rebase: encoded anew against the head, nothing of either side is lost",
     SameRows "rows" "by row: files only one side touches are compatible; in common files disjoint \

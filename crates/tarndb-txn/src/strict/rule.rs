@@ -4,34 +4,11 @@
 //! Does not decide here: `decide` does, one function per rule.
 //! Spec: docs/conflicts.md, "Strict matrix".
 
-macro_rules! rules {
-    ($($variant:ident $code:literal $text:literal,)*) => {
-        /// What happens when our operation meets a committed one. Codes are those of the
-        /// Lance digest; where one of its notes says two things by direction, it is two rules.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[non_exhaustive]
-        pub enum Rule { $(#[doc = $text] $variant,)* }
-
-        impl Rule {
-            /// Every rule, in the order of the documentation.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// Short form, used in the printed matrix.
-            #[must_use]
-            pub const fn code(self) -> &'static str {
-                match self { $(Self::$variant => $code,)* }
-            }
-
-            /// What it says.
-            #[must_use]
-            pub const fn text(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-        }
-    };
-}
+use crate::rule::rules;
 
 rules! {
+    /// What happens when our operation meets a committed one. Codes are those of the
+    /// Lance digest; where one of its notes says two things by direction, it is two rules.
     Compatible "." "compatible",
     Retryable "R" "retryable",
     Incompatible "I" "incompatible",
