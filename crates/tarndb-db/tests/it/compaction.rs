@@ -282,11 +282,7 @@ async fn compactions_of_many_handles_at_once_all_succeed() {
 async fn a_table_without_vectors_is_compacted_again_after_a_change() {
     let world = World::new();
     let db = world.create().await;
-    let mut table = new_table("t");
-    table
-        .properties
-        .insert("tarndb.deletionVectors".into(), "off".into());
-    let id = create(&db, table).await;
+    let id = create(&db, table_with("t", "tarndb.deletionVectors", "off")).await;
     insert(&db, id, &[(1, 1), (2, 2)]).await;
     insert(&db, id, &[(3, 3), (4, 4)]).await;
     let other = world.open().await;
@@ -434,11 +430,7 @@ async fn a_compaction_goes_beside_a_new_column_and_an_append() {
 async fn an_append_only_table_is_compacted() {
     let world = World::new();
     let db = world.create().await;
-    let mut table = new_table("t");
-    table
-        .properties
-        .insert("delta.appendOnly".into(), "true".into());
-    let id = create(&db, table).await;
+    let id = create(&db, table_with("t", "delta.appendOnly", "true")).await;
     insert(&db, id, &[(1, 1)]).await;
     insert(&db, id, &[(2, 2)]).await;
     compact(&db, id).await;

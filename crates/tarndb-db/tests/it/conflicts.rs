@@ -119,11 +119,7 @@ async fn an_overwrite_that_read_its_target_is_retryable() {
 async fn copy_on_write_conflicts_by_file() {
     let world = World::new();
     let db = world.create().await;
-    let mut table = new_table("t");
-    table
-        .properties
-        .insert("tarndb.deletionVectors".into(), "off".into());
-    let id = create(&db, table).await;
+    let id = create(&db, table_with("t", "tarndb.deletionVectors", "off")).await;
     insert(&db, id, &[(1, 1), (2, 2)]).await;
     insert(&db, id, &[(3, 3), (4, 4)]).await;
     let other = world.open().await;

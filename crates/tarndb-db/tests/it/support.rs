@@ -102,6 +102,13 @@ pub(crate) fn manual() -> DbOptions {
     }
 }
 
+/// A new table with one property.
+pub(crate) fn table_with(name: &str, key: &str, value: &str) -> NewTable {
+    let mut table = new_table(name);
+    table.properties.insert(key.to_owned(), value.to_owned());
+    table
+}
+
 pub(crate) fn new_table(name: &str) -> NewTable {
     NewTable {
         name: name.to_owned(),

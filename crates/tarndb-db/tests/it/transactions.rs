@@ -164,11 +164,7 @@ async fn rows_that_are_not_live_are_refused_and_nothing_changes() {
 async fn copy_on_write_rewrites_files_without_vectors() {
     let world = World::new();
     let db = world.create().await;
-    let mut table = new_table("t");
-    table
-        .properties
-        .insert("tarndb.deletionVectors".into(), "off".into());
-    let id = create(&db, table).await;
+    let id = create(&db, table_with("t", "tarndb.deletionVectors", "off")).await;
     insert(&db, id, &[(1, 1), (2, 2), (3, 3)]).await;
     let mut txn = begin(&db).await;
     append(&mut txn, id, &[(4, 4), (5, 5)]).await;
