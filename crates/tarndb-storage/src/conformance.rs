@@ -10,6 +10,7 @@
 )]
 
 use bytes::Bytes;
+use futures::StreamExt as _;
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 
@@ -20,6 +21,8 @@ use crate::store::{PutOutcome, Store};
 const PART_BYTES: usize = 5 << 20;
 /// Creators that race for one name.
 const CREATORS: usize = 32;
+/// More names than the 1,000 that S3 lists at once.
+const LONG_LISTING: usize = 1_100;
 
 /// Runs every check.
 pub async fn all(store: &Store) {
@@ -168,6 +171,27 @@ pub async fn listing_is_ordered_and_bounded(store: &Store) {
     }
 }
 
+/// Listings of more names than a store puts into one page hold every name once. Not one of
+/// [`all`], since it makes 1,100 objects.
+pub async fn long_listings_are_complete(store: &Store) {
+    let dir = fresh(store, "long");
+    let keys: Vec<Path> = (0..LONG_LISTING)
+        .map(|number| Path::parse(format!("{dir}/{number:05}")).unwrap())
+        .collect();
+    let put = |key: Path| async move { store.put(&key, bytes("x")).await };
+    futures::stream::iter(keys.iter().cloned().map(put))
+        .buffer_unordered(CREATORS)
+        .for_each(|stored| async move { stored.unwrap() })
+        .await;
+    for after in [None, Some(3), Some(LONG_LISTING - 2)] {
+        let offset = after.map(|number| &keys[number]);
+        let listed = store.list_after(&dir, offset).await.unwrap();
+        let listed: Vec<Path> = listed.into_iter().map(|info| info.key).collect();
+        let first = after.map_or(0, |number| number + 1);
+        assert_eq!(listed, keys[first..], "after {after:?}");
+    }
+}
+
 /// Ranges give exactly their bytes, or an error when the object is shorter.
 pub async fn ranges_are_exact(store: &Store) {
     let key = fresh(store, "range").join("k");
@@ -227,7 +251,8 @@ pub async fn multipart_shows_all_or_nothing(store: &Store) {
     assert_eq!(store.list_after(&dir, None).await.unwrap().len(), 1);
 }
 
-/// Keys are taken as they are: nothing is encoded, decoded or folded.
+/// Keys are taken as they are: nothing is encoded, decoded or folded. A backslash is not asked
+/// for, since Azure takes it for a slash; no name of ours has one, and no prefix may.
 pub async fn odd_keys_are_literal(store: &Store) {
     let dir = fresh(store, "odd keys % \u{e9}");
     let long = "n".repeat(200);
@@ -249,7 +274,6 @@ pub async fn odd_keys_are_literal(store: &Store) {
         "#?",
         "quote'\"",
         "semi;colon:",
-        "back\\slash",
         "{x}",
         " lead",
         "trail ",

@@ -9,7 +9,7 @@
 //! - [`location`]: what a URL names. [`options`]: storage options. `open`: from URL to store.
 //! - [`local`]: the durable folder. `remote`: S3, GCS, Azure.
 //! - [`held`]: objects that can be read before they are stored.
-//! - [`meter`]: counts requests. `fault`, `conformance`: for tests.
+//! - [`meter`]: counts requests. `fault`, `conformance`, `stub`: for tests.
 
 pub mod context;
 pub mod error;
@@ -27,6 +27,8 @@ pub mod store;
 pub mod conformance;
 #[cfg(any(debug_assertions, feature = "test-util"))]
 pub mod fault;
+#[cfg(feature = "test-util")]
+pub mod stub;
 
 pub use context::{Clock, Context, Random, SeededRandom, SystemClock};
 pub use error::{StoreError, StoreErrorKind};

@@ -219,6 +219,12 @@ fn parse_prefix(text: &str, prefix: &str) -> Result<Path, StoreError> {
             "it has a query; give options as storage options",
         ));
     }
+    if prefix.contains('\\') {
+        return Err(invalid(
+            text,
+            "its prefix has a backslash, which some stores take for a slash",
+        ));
+    }
     // The parser of keys would silently drop a second slash.
     if prefix.starts_with('/') {
         return Err(invalid(text, "its prefix has an empty segment"));

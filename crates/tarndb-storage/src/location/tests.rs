@@ -88,6 +88,7 @@ fn what_is_not_a_database_url_is_refused_with_the_accepted_forms() {
         "s3:///p",
         "s3://b//p",
         "s3://b/../p",
+        "az://c/p\\q",
         "gs://b/./p",
         "abfss://c/p",
         "s3://b c/p",

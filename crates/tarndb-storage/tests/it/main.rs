@@ -6,6 +6,7 @@
     reason = "helpers of tests fail by panicking"
 )]
 
+mod clouds;
 mod conform;
 mod damaged;
 mod lying;
