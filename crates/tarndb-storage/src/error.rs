@@ -9,6 +9,7 @@ use std::io;
 use object_store::path::Path;
 
 use crate::local::{Effect, LocalError};
+use crate::remote::RemoteFailure;
 
 /// What a caller can do about a [`StoreError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,6 +199,19 @@ impl StoreError {
             | Self::ShortRead { .. }
             | Self::Origin { .. } => false,
         }
+    }
+
+    /// What is known of a failed operation on a cloud: its id, the store's id of the request,
+    /// the store's answer.
+    pub fn remote(&self) -> Option<&RemoteFailure> {
+        let mut source = std::error::Error::source(self);
+        while let Some(error) = source {
+            if let Some(found) = error.downcast_ref() {
+                return Some(found);
+            }
+            source = error.source();
+        }
+        None
     }
 
     /// As an error of the object store seam; [`Self::find_short_read`] gives it back.

@@ -6,12 +6,14 @@
 //!
 //! - [`context`]: time and randomness.
 //! - [`store`]: the seam; outcomes of a put-if-absent. `probe`: proof that a store honours it.
-//! - [`location`]: what a URL names. [`options`]: storage options. `open`: from URL to store.
+//! - [`location`]: what a URL names. [`options`]: storage options. [`environment`]:
+//!   what the process's says about clouds. `open`: from URL to store.
 //! - [`local`]: the durable folder. `remote`: S3, GCS, Azure.
 //! - [`held`]: objects that can be read before they are stored.
 //! - [`meter`]: counts requests. `fault`, `conformance`, `stub`: for tests.
 
 pub mod context;
+pub mod environment;
 pub mod error;
 pub mod held;
 pub mod local;
@@ -31,11 +33,13 @@ pub mod fault;
 pub mod stub;
 
 pub use context::{Clock, Context, Random, SeededRandom, SystemClock};
+pub use environment::Environment;
 pub use error::{StoreError, StoreErrorKind};
 pub use held::{Held, HeldFile, Origin};
 pub use local::DurableLocal;
 pub use meter::{Counts, Meter};
 pub use object_store::path::Path;
-pub use open::open;
+pub use open::{open, open_in};
 pub use options::{Durability, StoreOptions};
+pub use remote::RemoteFailure;
 pub use store::{ObjectInfo, PutOutcome, Store};

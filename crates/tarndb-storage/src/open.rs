@@ -12,10 +12,12 @@ use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 
 use crate::context::Context;
+use crate::environment::Environment;
 use crate::error::StoreError;
 use crate::local::DurableLocal;
 use crate::location::{self, Cloud, Location};
 use crate::options::{StoreOptions, invalid};
+use crate::remote::Wanted;
 use crate::store::Store;
 
 /// Stores behind `memory://` URLs, by name, for as long as the process lives.
@@ -25,8 +27,22 @@ static MEMORY: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new
 /// request and creates nothing: a folder appears with the first write.
 ///
 /// # Errors
-/// The text is no database URL, an option is unknown, or the path names a file.
+/// The text is no database URL, an option is unknown, refused or missing, or the path names a
+/// file.
 pub fn open(url: &str, options: &StoreOptions, context: Context) -> Result<Store, StoreError> {
+    open_in(&Environment::of_process(), url, options, context)
+}
+
+/// The same in an environment that is not the process's.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_in(
+    environment: &Environment,
+    url: &str,
+    options: &StoreOptions,
+    context: Context,
+) -> Result<Store, StoreError> {
     let location = location::parse(url)?;
     let shown = shown(&location);
     let objects: Arc<dyn ObjectStore> = match location {
@@ -45,7 +61,14 @@ pub fn open(url: &str, options: &StoreOptions, context: Context) -> Result<Store
             host,
             prefix,
         } => {
-            let client = crate::remote::build(cloud, &bucket, host.as_deref(), options)?;
+            let client = crate::remote::build(&Wanted {
+                cloud,
+                bucket: &bucket,
+                host: host.as_deref(),
+                options,
+                environment,
+                context: &context,
+            })?;
             rooted(client, prefix)
         }
     };

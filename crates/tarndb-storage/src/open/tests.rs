@@ -101,7 +101,10 @@ fn cloud_stores_are_built_from_options_and_show_no_secret() {
     ]);
     let gcs_key = r#"{"gcs_base_url":"http://127.0.0.1:1","disable_oauth":true,"client_email":"",
         "private_key":"","private_key_id":"hunter2"}"#;
-    let gcs = options(&[("google_service_account_key", gcs_key)]);
+    let gcs = options(&[
+        ("google_service_account_key", gcs_key),
+        ("allow_http", "true"),
+    ]);
     // Base64 of "hunter2hunter2".
     let azure = options(&[
         ("account_name", "acc"),
