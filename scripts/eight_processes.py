@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
 """Processes that update one table at the same time: nothing lost, nothing failed.
 
-usage: eight_processes.py [processes=8] [updates=25]
+usage: eight_processes.py [processes=8] [updates=25] [base=URL]
 
 Round one: each process updates its own row, all rows being in one shared file, with autocommit
 statements. Round two: all update the same counter row. Every statement must be acknowledged and
 every one must be there; the longest wait for one acknowledgement is printed. Each process is one
 `tarndb sql -` that is given a statement only after it acknowledged the one before, so a wait is
-the time from giving a statement to reading its answer.
+the time from giving a statement to reading its answer. The database is a temporary folder, or lies
+below the URL `base` (credentials and endpoint come from the environment).
 """
 
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/interop"))
 from tally import report  # noqa: E402
 from arguments import arguments  # noqa: E402
+from places import Place  # noqa: E402
 from tarndb import Tarn  # noqa: E402
 
 
@@ -76,10 +76,10 @@ def round_of(tarn, processes, updates, statement, title):
 
 
 def main():
-    options = arguments(processes=8, updates=25)
+    options = arguments(processes=8, updates=25, base="")
     processes, updates = options["processes"], options["updates"]
-    folder = Path(tempfile.mkdtemp(prefix="tarndb-processes-"))
-    tarn = Tarn(folder / "db", init=True)
+    place = Place("processes", options["base"])
+    tarn = Tarn(place, init=True)
     rows = ", ".join(f"({n}, 0)" for n in range(processes))
     tarn.sql(f"CREATE TABLE own (id BIGINT, n BIGINT); INSERT INTO own VALUES {rows};"
              "CREATE TABLE c (n BIGINT); INSERT INTO c VALUES (0);")
@@ -90,7 +90,7 @@ def main():
     total = int(tarn.value("SELECT n FROM c"))
     assert total == processes * updates, f"the counter is {total}, not {processes * updates}"
     tarn.check("--deep")
-    shutil.rmtree(folder)
+    place.remove()
     print(f"all {2 * processes * updates} updates are there, check --deep is clean")
     return report("processes", 2, 0)
 

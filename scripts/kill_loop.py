@@ -2,6 +2,7 @@
 """Kills a writing process with SIGKILL at random moments and looks at what is left.
 
 usage: kill_loop.py [kills=20] [seed=1] [each=0] [per_db=12] [accounts=8]
+                    [base=URL]
 
 A child runs one session of transactions over two tables: each takes an amount from a row of
 `a`, adds it to a row of `b` and writes a row with the transaction's number into `b`; every third
@@ -17,18 +18,17 @@ After each kill, in new processes:
   - and a last `check --deep` of each database.
 
 Where each kill fell is judged by the steps the child had told before it died, and printed.
-With each=N the loop goes on (up to 4 x kills) until every class has N.
+The databases are temporary folders, or lie below the URL `base` (credentials and endpoint come
+from the environment). With each=N the loop goes on (up to 4 x kills) until every class has N.
 """
 
 import collections
 import os
 import queue
 import random
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -36,6 +36,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/interop"))
 from tally import report  # noqa: E402
 from arguments import arguments  # noqa: E402
+from places import Place  # noqa: E402
 from tarndb import Tarn  # noqa: E402
 
 CLASSES = ["data file", "before the record", "after the record", "during publish", "publisher's file",
@@ -168,8 +169,8 @@ class Child:
 class Bank:
     """One database with its two tables, and what must be true of it."""
 
-    def __init__(self, folder, accounts):
-        self.tarn, self.accounts, self.done = Tarn(folder / "db", init=True), accounts, 0
+    def __init__(self, place, accounts):
+        self.tarn, self.accounts, self.done = Tarn(place, init=True), accounts, 0
         rows = lambda amount: ", ".join(f"({n}, {amount})" for n in range(accounts))
         self.tarn.sql("CREATE TABLE a (id BIGINT, amount BIGINT); CREATE TABLE b (id BIGINT, amount BIGINT);"
                       "CREATE TABLE c (id BIGINT, s STRING);"
@@ -216,9 +217,9 @@ def one_kill(bank, rng, aim, per_child):
 
 
 def main():
-    options = arguments(kills=20, seed=1, each=0, per_db=12, accounts=8)
+    options = arguments(kills=20, seed=1, each=0, per_db=12, accounts=8, base="")
     rng, tally, extras, kills, tries = random.Random(options["seed"]), collections.Counter(), 0, 0, 0
-    started, acknowledged, bank, folder = time.monotonic(), 0, None, None
+    started, acknowledged, bank, place = time.monotonic(), 0, None, None
     enough = lambda: all(tally[c] >= options["each"] for c in CLASSES)
     while kills < options["kills"] or (not enough() and kills < 4 * options["kills"]):
         tries += 1
@@ -226,14 +227,14 @@ def main():
         if bank is None or kills // options["per_db"] != (kills - 1) // options["per_db"] and kills:
             if bank:
                 bank.tarn.check("--deep")
-                shutil.rmtree(folder)
-            folder = Path(tempfile.mkdtemp(prefix="tarndb-kill-"))
-            bank = Bank(folder, options["accounts"])
+                place.remove()
+            place = Place("kill", options["base"])
+            bank = Bank(place, options["accounts"])
         aim, before = wanted_class(rng, tally, kills), bank.done
         try:
             result = one_kill(bank, rng, aim, per_child=20)
         except AssertionError:
-            print(f"kill {kills} (seed {options['seed']}, aimed {aim}) broke a promise; kept {folder}", flush=True)
+            print(f"kill {kills} (seed {options['seed']}, aimed {aim}) broke a promise; kept {place}", flush=True)
             raise
         acknowledged += bank.done - before
         if result is None:
@@ -241,7 +242,7 @@ def main():
         tally[result[0]] += 1
         extras, kills = extras + result[1], kills + 1
     bank.tarn.check("--deep")
-    shutil.rmtree(folder)
+    place.remove()
     print(f"{kills} kills, seed {options['seed']}, {time.monotonic() - started:.0f} s; {acknowledged} transactions "
           f"committed, {extras} of them before their acknowledgement could be read")
     for name in CLASSES + ["between transactions"]:

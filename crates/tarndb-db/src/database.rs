@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures::future::try_join_all;
 use tarndb_delta::DeltaCodec;
 use tarndb_log::{Appended, LogDir};
 use tarndb_storage::{Context, Store};
@@ -16,7 +17,7 @@ use tarndb_types::{DatabaseId, DbVersion, TxnId};
 
 use crate::catalog::{Catalog, DEFAULT_SCHEMA, LOG_FORMAT};
 use crate::clock::ClockCheck;
-use crate::commit::CommitQueue;
+use crate::commit::{CommitQueue, Turns};
 use crate::error::DbError;
 use crate::head::Head;
 use crate::inline::InlineFiles;
@@ -49,6 +50,9 @@ pub(crate) struct Inner {
     /// Commits of one handle share records: among themselves they would only lose puts to each
     /// other.
     pub(crate) queue: CommitQueue,
+    pub(crate) turns: Turns,
+    /// Who records of this handle say that they are from.
+    pub(crate) writer: String,
     pub(crate) priorities: Priorities,
     pub(crate) metrics: MetricsCells,
     /// Data files in records; `store` reads them from there.
@@ -95,7 +99,7 @@ impl Database {
         tracing::debug!(target: "tarndb::step", version = 0, "record.end");
         match appended.map_err(DbError::log)? {
             Appended::Ours => {}
-            Appended::Theirs(_) => {
+            Appended::Theirs(..) => {
                 return Err(DbError::DatabaseExists {
                     url: store.url().to_owned(),
                 });
@@ -125,6 +129,7 @@ impl Database {
 
     fn with(store: Store, log: LogDir, options: DbOptions, head: (Catalog, Moment)) -> Self {
         let context = store.context().clone();
+        let writer = record::writer(&context);
         let caches = Caches::new(options.cached_states_max);
         let inline = LogDir::new(store.direct(), layout::log_dir());
         let inline = Arc::new(InlineFiles::new(inline));
@@ -138,6 +143,8 @@ impl Database {
             head: Head::new(head.0, head.1, context),
             caches,
             queue: CommitQueue::default(),
+            turns: Turns::default(),
+            writer,
             priorities: Priorities::default(),
             metrics: MetricsCells::default(),
             publisher: Publisher::default(),
@@ -239,6 +246,9 @@ impl Database {
     }
 }
 
+/// Records that are asked for at the same time at most.
+const READ_AHEAD_MAX: u64 = 16;
+
 impl Inner {
     pub(crate) fn check_open(&self) -> Result<(), DbError> {
         if self.closed.load(Ordering::SeqCst) {
@@ -261,25 +271,35 @@ impl Inner {
             })
     }
 
-    /// Moves the head to the newest version.
+    /// Moves the head to the newest version. One request when that is known already, two after
+    /// one record of others, at most `2 * k` in about `log2(k) + 2` rounds after `k` of them.
     pub(crate) async fn refresh(&self) -> Result<(), DbError> {
+        let (mut ahead, mut found) = (1, 0);
         loop {
             let (known, seen) = self.head.current();
             let asked = Moment::now(self.context());
-            let next = known.version().next();
             if self.is_expired(seen) {
                 return self.open_anew().await;
             }
-            let read = self.log.read(next.0).await.map_err(DbError::log)?;
+            let first = known.version().next().0;
+            let reads = (first..first.saturating_add(ahead)).map(|version| self.log.read(version));
+            let reads = try_join_all(reads).await.map_err(DbError::log)?;
             // Paused meanwhile: the record after ours may have come and gone since.
             if self.is_expired(seen) {
                 return self.open_anew().await;
             }
-            let Some(bytes) = read else {
-                self.head.confirm(known.version(), asked);
-                return Ok(());
-            };
-            self.absorb(next, &bytes)?;
+            let mut last = known.version();
+            for bytes in reads {
+                let Some(bytes) = bytes else {
+                    self.head.confirm(last, asked);
+                    return Ok(());
+                };
+                last = last.next();
+                self.absorb(last, &bytes)?;
+                found += 1;
+            }
+            // As many again as there were: where many are new, more are.
+            ahead = READ_AHEAD_MAX.min(found);
         }
     }
 
@@ -314,6 +334,8 @@ impl Inner {
                 self.note_inline(table, record.version, entry)?;
             }
         }
+        self.turns
+            .note_record(record.version, &record.writer, &self.writer);
         self.caches.put_chained(Arc::clone(record));
         Ok(())
     }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::{Either, select};
+use futures::future::{Either, join, select};
 use tarndb_storage::{Context, PutOutcome, StoreError};
 
 use crate::dir::LogDir;
@@ -23,8 +23,19 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 pub enum Appended {
     /// Our entry.
     Ours,
-    /// Another's entry, with these bytes.
-    Theirs(Bytes),
+    /// Another's entry, with these bytes, and what was behind it.
+    Theirs(Bytes, After),
+}
+
+/// What was behind another's entry when that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Nothing: it was the last.
+    Nothing,
+    /// One more, with these bytes.
+    Entry(Bytes),
+    /// Not known.
+    Unknown,
 }
 
 /// What one attempt came to.
@@ -45,10 +56,22 @@ struct Doubt {
     last: Option<StoreError>,
 }
 
+impl After {
+    fn of(read: Result<Option<Bytes>, StoreError>) -> Self {
+        match read {
+            Ok(Some(bytes)) => Self::Entry(bytes),
+            Ok(None) => Self::Nothing,
+            // Whoever needs it reads it again and gets the error.
+            Err(_) => Self::Unknown,
+        }
+    }
+}
+
 impl LogDir {
     /// Puts `bytes` at `version` unless somebody has. When the answer is not "created", reads
     /// back and lets `is_ours` judge; when nothing is there, sends the same bytes again with a
-    /// jittered backoff. One request when all goes well, two when the version is taken.
+    /// jittered backoff. One request when all goes well, three in two rounds when the version is
+    /// taken: the entry behind it is read at the same time, since one that lost is often behind.
     ///
     /// # Errors
     /// [`LogError::Pending`] when `deadline` (from now) passes before the store tells;
@@ -110,9 +133,11 @@ impl LogDir {
         }
         doubt.open = true;
         tracing::debug!(version, error = ?doubt.last, "not created: read back");
-        match self.store().get(&self.key(version)).await {
+        let (key, behind) = (self.key(version), self.key(version.saturating_add(1)));
+        let (found, behind) = join(self.store().get(&key), self.store().get(&behind)).await;
+        match found {
             Ok(Some(found)) if is_ours(&found) => Attempt::Done(Appended::Ours),
-            Ok(Some(found)) => Attempt::Done(Appended::Theirs(found)),
+            Ok(Some(found)) => Attempt::Done(Appended::Theirs(found, After::of(behind))),
             Ok(None) => Attempt::Open,
             Err(error) => {
                 doubt.last.get_or_insert(error);

@@ -15,7 +15,7 @@ pub mod hint;
 pub mod name;
 pub mod segment;
 
-pub use append::Appended;
+pub use append::{After, Appended};
 pub use dir::LogDir;
 pub use error::LogError;
 pub use hint::{read_hint, write_hint};

@@ -98,7 +98,7 @@ pub(super) enum Command {
         #[arg(long)]
         deep: bool,
     },
-    /// Show the database at work on real data
+    /// Show the database at work on real data: in a temporary folder, or in a new database at --db
     Demo {
         /// Keep the demo's database in this folder (which must be empty)
         #[arg(long, value_name = "DIR")]

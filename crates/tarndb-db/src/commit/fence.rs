@@ -17,7 +17,7 @@ use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::error::{DbError, ErrorKind, TxnOutcome};
 use crate::open;
-use crate::record::{self, Action, FENCE_FEATURE, Record, RecordTxn, WRITER};
+use crate::record::{self, Action, FENCE_FEATURE, Record, RecordTxn};
 use crate::states::Ended;
 
 /// What a fence's own transaction says that it did.
@@ -46,7 +46,7 @@ pub(super) fn encode_fence(
     let bytes = record::encode(&Record {
         version,
         timestamp,
-        writer: WRITER.to_owned(),
+        writer: inner.writer.clone(),
         reader_features: Vec::new(),
         writer_features: vec![FENCE_FEATURE.to_owned()],
         txns: vec![txn],
@@ -128,7 +128,7 @@ async fn find_or_fence(inner: &Inner, txn: TxnRef) -> Result<Step, DbError> {
         Put::Committed => Ok(Step::Told(TxnOutcome::Aborted {
             fence: encoded.version,
         })),
-        Put::Lost => Ok(Step::Lost),
+        Put::Lost { .. } => Ok(Step::Lost),
         Put::Ended(End::CleanedUp | End::Expired) => Ok(Step::Late),
         Put::Ended(End::Pending) => Err(DbError::Pending { txn }),
     }

@@ -18,7 +18,7 @@ use super::encode::{EncodedTxn, Encoder};
 use super::outcome::{Put, put};
 use super::queue::Job;
 use super::tip::{Encoded, Tip};
-use super::{back_off, check_not_diverged, check_writable, earlier};
+use super::{check_not_diverged, check_writable, earlier};
 use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::error::{DbError, EarlierCommit};
@@ -150,12 +150,15 @@ impl Group {
         }
         inner.metrics.note_attempt();
         let deadline = self.deadline(inner);
+        let begun = inner.context().monotonic();
         match put(inner, &encoded, deadline).await {
             Ok(Put::Committed) => {
+                let now = inner.context().monotonic();
+                inner.turns.note_committed(encoded.version, begun, now);
                 self.acknowledge(inner, encoded.version);
                 self.left_over
             }
-            Ok(Put::Lost) => self.lost(inner).await,
+            Ok(Put::Lost { is_fresh }) => self.lost(inner, is_fresh).await,
             Ok(Put::Ended(end)) => {
                 for job in self.jobs {
                     let error = end.error(encoded.version, job.txn.reference());
@@ -229,15 +232,16 @@ impl Group {
     }
 
     /// All jobs again, on top of the record that was first.
-    async fn lost(self, inner: &Inner) -> Vec<Job> {
+    async fn lost(self, inner: &Inner, is_fresh: bool) -> Vec<Job> {
         inner.metrics.note_lost_put();
         for job in &self.jobs {
             job.set_sent(false);
         }
-        let attempts = self.jobs.iter().map(|job| job.attempts).max().unwrap_or(1);
         let jobs: Vec<Job> = self.jobs.into_iter().chain(self.left_over).collect();
-        // The head is read after the wait: an attempt on an older one is lost before it begins.
-        back_off(inner, attempts).await;
+        if is_fresh {
+            return jobs;
+        }
+        // An attempt on an older head is lost before it begins.
         match inner.refresh().await {
             Ok(()) => jobs,
             Err(error) => fail(jobs, error),

@@ -18,10 +18,10 @@ mod reads;
 mod resolve;
 mod stage;
 mod tip;
+mod turns;
 mod vectors;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::catalog::Catalog;
 use crate::database::Inner;
@@ -34,14 +34,10 @@ use crate::transaction::{Committed, Transaction};
 pub(crate) use fence::resolve;
 pub(crate) use find::find;
 pub(crate) use queue::CommitQueue;
+pub(crate) use turns::Turns;
 
 use find::find_first;
 use resolve::Resolver;
-
-/// The pause of a writer that lost its first put, so that another gets its turn.
-const BACKOFF_FIRST: Duration = Duration::from_millis(16);
-/// Shorter pauses are left out.
-const BACKOFF_LAST: Duration = Duration::from_millis(1);
 
 /// Writer features of the log that this build knows.
 const WRITER_FEATURES: [&str; 1] = [FENCE_FEATURE];
@@ -105,15 +101,6 @@ fn earlier(txn: &Transaction, first: EarlierCommit) -> Committed {
         txn: txn.reference(),
         notices: vec![notice],
         attempts: 0,
-    }
-}
-
-/// Shorter with every lost put: who has lost often comes before those who just began, so that
-/// nobody starves. One of the contenders wins each time, so not waiting at all is safe too.
-async fn back_off(inner: &Inner, attempts: u32) {
-    let upper = BACKOFF_FIRST / 2_u32.saturating_pow(attempts.saturating_sub(1));
-    if upper >= BACKOFF_LAST {
-        inner.context().sleep(inner.context().jittered(upper)).await;
     }
 }
 

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tarndb_log::{Appended, LogError};
+use tarndb_log::{After, Appended, LogError};
 use tarndb_types::{DbVersion, TxnId, TxnRef};
 
 use super::fence;
@@ -27,7 +27,10 @@ pub(super) enum Put {
     Committed,
     /// It is not, and never will be at this version: another record is there (a fence perhaps,
     /// which the next look at the records finds), or the head must be read anew.
-    Lost,
+    Lost {
+        /// The head is now what was the newest version at the last look.
+        is_fresh: bool,
+    },
     /// Nothing more can be done for its transactions.
     Ended(End),
 }
@@ -61,7 +64,7 @@ impl End {
 #[derive(Debug)]
 enum Holder {
     Ours,
-    Theirs(Bytes),
+    Theirs(Bytes, After),
     Unknown,
 }
 
@@ -73,7 +76,7 @@ enum Holder {
 /// The record was refused, or what holds its version cannot be read: it is not committed.
 ///
 /// # Cost
-/// 1 PUT, and a GET when the version was taken; a GET or two more when it took long.
+/// 1 PUT, and two GETs at the same time when the version was taken; a GET or two more when it took long.
 pub(super) async fn put(
     inner: &Inner,
     encoded: &Encoded,
@@ -100,7 +103,7 @@ async fn place(
     let version = encoded.version;
     let (before, seen) = inner.head.current();
     if before.version() >= version || inner.is_expired(seen) {
-        return Ok(Put::Lost);
+        return Ok(Put::Lost { is_fresh: false });
     }
     let begun = Moment::now(inner.context());
     tracing::debug!(target: "tarndb::step", version = version.0, "record.begin");
@@ -134,9 +137,15 @@ async fn place(
             inner.head.confirm(version, begun);
             Ok(Put::Committed)
         }
-        Holder::Theirs(theirs) => {
+        Holder::Theirs(theirs, after) => {
             inner.absorb(version, &theirs)?;
-            Ok(Put::Lost)
+            let is_fresh = after == After::Nothing;
+            match after {
+                After::Nothing => inner.head.confirm(version, begun),
+                After::Entry(next) => drop(inner.absorb(version.next(), &next)?),
+                After::Unknown => {}
+            }
+            Ok(Put::Lost { is_fresh })
         }
         Holder::Unknown => Ok(Put::Ended(End::Pending)),
     }
@@ -154,7 +163,7 @@ async fn hold(inner: &Inner, encoded: &Encoded, deadline: Duration) -> Result<Ho
         .await;
     match appended {
         Ok(Appended::Ours) => Ok(Holder::Ours),
-        Ok(Appended::Theirs(theirs)) => Ok(Holder::Theirs(theirs)),
+        Ok(Appended::Theirs(theirs, after)) => Ok(Holder::Theirs(theirs, after)),
         Err(LogError::Pending { .. }) => Ok(Holder::Unknown),
         Err(other) => Err(DbError::log(other)),
     }
@@ -183,8 +192,8 @@ async fn hold_or_fence(
     let held = hold(inner, &fence, half).await;
     tracing::debug!(target: "tarndb::step", version = version.0, "fence.end");
     match held {
-        Ok(Holder::Ours) => Ok(Holder::Theirs(fence.bytes)),
-        Ok(Holder::Theirs(found)) if found == encoded.bytes => Ok(Holder::Ours),
+        Ok(Holder::Ours) => Ok(Holder::Theirs(fence.bytes, After::Unknown)),
+        Ok(Holder::Theirs(found, _)) if found == encoded.bytes => Ok(Holder::Ours),
         Ok(other) => Ok(other),
         Err(error) => Ok(open_after(&error, version)),
     }

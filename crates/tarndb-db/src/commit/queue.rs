@@ -19,6 +19,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::group;
 use super::resolve::Resolver;
+use super::turns;
 use super::vectors::StoredVectors;
 use crate::database::Inner;
 use crate::error::DbError;
@@ -206,11 +207,16 @@ async fn lead(mut office: Leading) {
     let Some(inner) = office.0.clone() else {
         return;
     };
-    let mut left_over = Vec::new();
-    while let Some(jobs) = inner
-        .queue
-        .next_round(left_over, inner.options.group_txns_max)
-    {
+    let mut left_over: Vec<Job> = Vec::new();
+    loop {
+        // Who has lost goes on at once: those that won stand back for it.
+        if left_over.iter().all(|job| job.attempts == 0) {
+            turns::stand_back(&inner).await;
+        }
+        let txns_max = inner.options.group_txns_max;
+        let Some(jobs) = inner.queue.next_round(left_over, txns_max) else {
+            break;
+        };
         left_over = group::commit(&inner, jobs).await;
     }
     office.0 = None;

@@ -21,7 +21,7 @@ use crate::catalog::{Catalog, TableEntry};
 use crate::database::Inner;
 use crate::error::DbError;
 use crate::open;
-use crate::record::{INLINE_FILES, Record, WRITER, encode_head};
+use crate::record::{INLINE_FILES, Record, encode_head};
 
 /// A record, ready to be put.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ impl Tip {
         let head = Record {
             version,
             timestamp: self.timestamp,
-            writer: WRITER.to_owned(),
+            writer: inner.writer.clone(),
             reader_features: features.into_iter().collect(),
             writer_features: Vec::new(),
             txns: Vec::new(),

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
+use tarndb_storage::Context;
 use tarndb_table::codec::Entry;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId};
 
@@ -35,6 +36,11 @@ pub const INLINE_FILES: &str = "inlineFiles";
 
 /// The `writer` that this build names in its records.
 pub const WRITER: &str = concat!("tarndb/", env!("CARGO_PKG_VERSION"));
+
+/// The same for a new handle, with a name that tells its records from those of others.
+pub(crate) fn writer(context: &Context) -> String {
+    format!("{WRITER} {:08x}", context.random_u64() >> 32)
+}
 
 /// One object of the database log.
 #[derive(Clone, Debug, PartialEq)]

@@ -38,7 +38,7 @@ async fn write(log: LogDir, writer: usize, count: usize) -> Told {
             version += 1;
             match appended {
                 Appended::Ours => break told.ours.push((version - 1, bytes)),
-                Appended::Theirs(found) => told.theirs.push((version - 1, found)),
+                Appended::Theirs(found, _) => told.theirs.push((version - 1, found)),
             }
         }
     }

@@ -7,7 +7,8 @@ mod data;
 mod steps;
 mod writers;
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use arrow::array::AsArray;
 use arrow::compute::cast;
@@ -20,7 +21,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::render::human_duration;
 
-/// Runs the demonstration in a temporary folder, or in `keep`.
+/// Runs the demonstration in a temporary folder, in `keep`, or where `--db` says.
 pub(super) async fn run(
     meant: &Meant,
     keep: Option<&Path>,
@@ -29,18 +30,19 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let started = Context::system().monotonic();
     let data = data::find()?;
-    let place = Place::new(keep)?;
-    let url = place.path.to_string_lossy().into_owned();
+    let place = Place::new(meant, keep)?;
+    let url = place.url();
     let database = Database::create_with(&url, &options(meant)).await?;
     let mut demo = Demo {
         runner: Runner::new(&database, interrupt)?,
         database: database.clone(),
         interrupt: interrupt.clone(),
-        root: place.path.clone(),
+        url: database.url().trim_end_matches('/').to_owned(),
+        storage: meant.storage_options.clone(),
         data,
         output,
     };
-    demo.say(&format!("A new database in {url}: a folder, no server."))?;
+    demo.say(&format!("A new database in {url}: no server."))?;
     let shown = demo.show().await;
     let Demo { runner, output, .. } = demo;
     let ended = runner.finish(shown).await;
@@ -53,58 +55,65 @@ pub(super) async fn run(
     place.leave(output)
 }
 
-/// The folder of the database.
-struct Place {
-    path: PathBuf,
-    /// Removes the folder when dropped; `None` when it is to stay.
-    temporary: Option<tempfile::TempDir>,
+/// Where the database of the demonstration is.
+enum Place {
+    /// A folder that goes away again.
+    Temporary(tempfile::TempDir),
+    /// A folder or URL that the user named: the database stays.
+    Named(String),
 }
 
 impl Place {
-    fn new(keep: Option<&Path>) -> Result<Self, Failure> {
-        match keep {
-            Some(path) => {
-                if std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
-                    return Err(
-                        Failure::usage("the folder is not empty", "name another folder")
-                            .at(path.display().to_string()),
-                    );
-                }
-                std::fs::create_dir_all(path).map_err(|error| Failure::file(path, &error))?;
-                let path = path
-                    .canonicalize()
-                    .map_err(|error| Failure::file(path, &error))?;
-                Ok(Self {
-                    path,
-                    temporary: None,
-                })
-            }
-            None => {
+    fn new(meant: &Meant, keep: Option<&Path>) -> Result<Self, Failure> {
+        match (&meant.db, keep) {
+            (Some(_), Some(_)) => Err(Failure::usage(
+                "the demo's database was named twice",
+                "give --db URL or --keep DIR",
+            )),
+            (Some(url), None) => Ok(Self::Named(url.clone())),
+            (None, Some(path)) => Ok(Self::Named(kept(path)?)),
+            (None, None) => {
                 let folder = tempfile::Builder::new().prefix("tarndb-demo-").tempdir();
                 let folder =
                     folder.map_err(|error| Failure::file(&std::env::temp_dir(), &error))?;
-                Ok(Self {
-                    path: folder.path().to_owned(),
-                    temporary: Some(folder),
-                })
+                Ok(Self::Temporary(folder))
             }
+        }
+    }
+
+    fn url(&self) -> String {
+        match self {
+            Self::Temporary(folder) => folder.path().to_string_lossy().into_owned(),
+            Self::Named(url) => url.clone(),
         }
     }
 
     fn leave(self, output: &mut Output) -> Result<(), Failure> {
-        match self.temporary {
-            Some(folder) => {
+        match self {
+            Self::Temporary(folder) => {
                 output.line("The folder was removed; demo --keep DIR leaves it.")?;
-                folder
-                    .close()
-                    .map_err(|error| Failure::file(&self.path, &error))
+                let path = folder.path().to_owned();
+                folder.close().map_err(|error| Failure::file(&path, &error))
             }
-            None => output.line(&format!(
-                "The database is yours: tarndb --db {} shell",
-                self.path.display()
-            )),
+            Self::Named(url) => {
+                output.line(&format!("The database is yours: tarndb --db {url} shell"))
+            }
         }
     }
+}
+
+/// A folder for the database, which must be empty.
+fn kept(path: &Path) -> Result<String, Failure> {
+    if std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(
+            Failure::usage("the folder is not empty", "name another folder")
+                .at(path.display().to_string()),
+        );
+    }
+    let failed = |error: std::io::Error| Failure::file(path, &error);
+    std::fs::create_dir_all(path).map_err(failed)?;
+    let path = path.canonicalize().map_err(failed)?;
+    Ok(path.to_string_lossy().into_owned())
 }
 
 /// The demonstration in progress.
@@ -112,7 +121,10 @@ struct Demo<'a> {
     runner: Runner,
     database: Database,
     interrupt: Interrupt,
-    root: PathBuf,
+    /// Folder or URL of the database.
+    url: String,
+    /// Options of its store, for other processes.
+    storage: BTreeMap<String, String>,
     data: data::Data,
     output: &'a mut Output,
 }
@@ -157,14 +169,14 @@ impl Demo<'_> {
         }
     }
 
-    /// Where a table lies, as a path for `delta_scan`.
+    /// Where a table lies, as a path or URL for `delta_scan`.
     async fn table_path(&self, table: &str) -> Result<String, Failure> {
         let snapshot = self.database.snapshot().await?;
         let entry = snapshot.catalog().find("main", table);
         let location = entry
             .map(|entry| entry.location.to_string())
             .unwrap_or_default();
-        Ok(self.root.join(location).to_string_lossy().into_owned())
+        Ok(format!("{}/{location}", self.url))
     }
 }
 

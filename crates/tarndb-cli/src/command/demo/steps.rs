@@ -149,8 +149,8 @@ impl Demo<'_> {
         ))?;
         self.echo("UPDATE planes SET seats = seats + 1 WHERE tailnum = '..'")?;
         let started = Context::system().monotonic();
-        let root = self.root.clone();
-        tokio::task::block_in_place(|| writers::run_all(&root, &scripts))?;
+        let (url, storage) = (self.url.clone(), self.storage.clone());
+        tokio::task::block_in_place(|| writers::run_all(&url, &storage, &scripts))?;
         let time = Context::system().monotonic().saturating_sub(started);
         let commits = self.version().await? - before.database_version;
         self.say(&format!(

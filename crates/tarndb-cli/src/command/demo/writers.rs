@@ -1,5 +1,6 @@
 //! Writers in processes of their own, all at once.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,13 +10,17 @@ use crate::failure::Failure;
 /// Starts one process for each script, waits for all, and fails when one of them failed.
 ///
 /// The scripts are handed over only after every process runs, so that they start together.
-pub(super) fn run_all(database: &Path, scripts: &[String]) -> Result<(), Failure> {
+pub(super) fn run_all(
+    url: &str,
+    storage: &BTreeMap<String, String>,
+    scripts: &[String],
+) -> Result<(), Failure> {
     let binary = std::env::current_exe()
         .map_err(|error| Failure::file(Path::new("this program's own file"), &error))?;
     let failed = |error: std::io::Error| Failure::file(&binary, &error);
     let mut processes = Vec::new();
     for _ in scripts {
-        processes.push(start(&binary, database).map_err(failed)?);
+        processes.push(start(&binary, url, storage).map_err(failed)?);
     }
     for (process, script) in processes.iter_mut().zip(scripts) {
         // Closing the pipe ends the script.
@@ -38,10 +43,13 @@ pub(super) fn run_all(database: &Path, scripts: &[String]) -> Result<(), Failure
     }
 }
 
-fn start(binary: &Path, database: &Path) -> std::io::Result<Child> {
+fn start(binary: &Path, url: &str, storage: &BTreeMap<String, String>) -> std::io::Result<Child> {
+    let options = storage
+        .iter()
+        .map(|(key, value)| format!("--storage-option={key}={value}"));
     Command::new(binary)
-        .arg("--db")
-        .arg(database)
+        .args(["--db", url])
+        .args(options)
         .args(["sql", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
