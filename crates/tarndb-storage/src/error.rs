@@ -75,6 +75,19 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
+    /// The local file system lacks what durable writes or put-if-absent need; nothing was
+    /// stored.
+    #[error(
+        "the file system cannot hold a database: path={path}; \
+         use a folder on another one (ext4, xfs, btrfs, ..)"
+    )]
+    UnfitFileSystem {
+        /// The path.
+        path: String,
+        /// What it lacks.
+        #[source]
+        source: io::Error,
+    },
     /// The local file system refused before anything was stored.
     #[error("could not {operation}: path={path}; nothing was stored")]
     Refused {
@@ -175,9 +188,9 @@ impl StoreError {
             Self::PermissionDenied { .. } => StoreErrorKind::PermissionDenied,
             Self::ReadOnly { .. } => StoreErrorKind::ReadOnly,
             Self::Refused { .. } | Self::Failed { .. } => StoreErrorKind::Unavailable,
-            Self::Unsupported { .. } | Self::ConditionalPutIgnored { .. } => {
-                StoreErrorKind::Unsupported
-            }
+            Self::Unsupported { .. }
+            | Self::UnfitFileSystem { .. }
+            | Self::ConditionalPutIgnored { .. } => StoreErrorKind::Unsupported,
             Self::ShortRead { .. } | Self::Origin { .. } => StoreErrorKind::Corrupt,
             Self::InvalidUrl { .. } | Self::NotAFolder { .. } | Self::InvalidOption { .. } => {
                 StoreErrorKind::Invalid
@@ -189,7 +202,10 @@ impl StoreError {
     pub fn is_not_stored(&self) -> bool {
         match self {
             // An error of the file system after the link is `Failed`, never one of these.
-            Self::NoSpace { .. } | Self::ReadOnly { .. } | Self::Refused { .. } => true,
+            Self::NoSpace { .. }
+            | Self::ReadOnly { .. }
+            | Self::Refused { .. }
+            | Self::UnfitFileSystem { .. } => true,
             Self::PermissionDenied { .. } | Self::Unsupported { .. } | Self::NotFound { .. } => {
                 true
             }
@@ -299,6 +315,7 @@ impl StoreError {
                 source: Box::new(source),
             },
             io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path, source },
+            io::ErrorKind::Unsupported => Self::UnfitFileSystem { path, source },
             _ => Self::Refused {
                 operation,
                 path,

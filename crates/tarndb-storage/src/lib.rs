@@ -10,7 +10,7 @@
 //!   what the process's says about clouds. `open`: from URL to store.
 //! - [`local`]: the durable folder. `remote`: S3, GCS, Azure.
 //! - [`held`]: objects that can be read before they are stored.
-//! - [`meter`]: counts requests. `fault`, `conformance`, `stub`: for tests.
+//! - [`meter`]: counts requests. `fault`, `conformance`, `powercut`, `stub`: for tests.
 
 pub mod context;
 pub mod environment;
@@ -37,6 +37,8 @@ pub use environment::Environment;
 pub use error::{StoreError, StoreErrorKind};
 pub use held::{Held, HeldFile, Origin};
 pub use local::DurableLocal;
+#[cfg(any(test, feature = "test-util"))]
+pub use local::powercut;
 pub use meter::{Counts, Meter};
 pub use object_store::path::Path;
 pub use open::{open, open_in};

@@ -3,12 +3,15 @@
 //! Invariant: acknowledged means on the disk, and a create has one winner; see `folder`.
 //! Keys are literal file names below the root. Does not: sync deletions; support attributes
 //! or conditional updates.
-//! Spec: docs/format/log.md, "What the store must do".
+//! Spec: docs/format/log.md, "What the store must do"; docs/durability.md.
 
 mod disk;
 mod error;
 mod folder;
 mod list;
+mod names;
+#[cfg(any(test, feature = "test-util"))]
+pub mod powercut;
 mod upload;
 
 use std::fmt;
@@ -158,7 +161,7 @@ impl Folder {
                 source: "not a file".into(),
             });
         }
-        self.require_durable(&path)?;
+        self.require_durable(&path, &metadata)?;
         Ok((path, file, list::object_meta(key.clone(), &metadata)))
     }
 
@@ -237,7 +240,7 @@ impl ObjectStore for DurableLocal {
         let (folder, key) = (Arc::clone(&self.folder), location.clone());
         blocking(move || {
             let target = folder.path(&key)?;
-            let upload = LocalUpload::start(folder, target)?;
+            let upload = LocalUpload::start(&folder, target)?;
             Ok(Box::new(upload) as Box<dyn MultipartUpload>)
         })
         .await

@@ -1,31 +1,30 @@
 //! The blocking half of the local store: durable writes below one root.
 //!
 //! Invariant: an object is shown (`link`, `rename`) only when its bytes are on the disk, and
-//! acknowledged only when its name is, and every folder above it. What could not be made
-//! durable is not shown to this handle's readers either, until a later sync succeeds.
+//! acknowledged only when its name is, and every folder above it. While its name may be lost
+//! the object keeps its temporary name too, and no reader is told of it without a sync.
 //! Does not: follow keys out of the root (a symbolic link placed there is its owner's will).
-//! Spec: docs/format/log.md, "What the store must do".
+//! Spec: docs/durability.md, "Every sync and what it protects".
 
-use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path as FsPath, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use object_store::PutPayload;
 use object_store::path::Path;
 
-use super::disk::Disk;
+use super::disk::{Disk, SyncPoint};
 use super::error::{Effect, LocalError, LocalResult, failed};
+use super::names::{self, Names};
 
 /// Where files are written before they are shown. Never listed, never read by key.
 pub(super) const TEMP_FOLDER: &str = "_tarndb/tmp";
 /// A temporary file this much older than a new one is what a crash left behind.
 const STALE_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
-/// More known folders than this are forgotten and looked at again.
-const KNOWN_FOLDERS_MAX: usize = 16_384;
 
 /// How a finished file gets its final name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,23 +53,76 @@ pub(super) struct Folder {
     temp_prefix: String,
     temp_count: AtomicU64,
     swept: Once,
-    /// Folders that exist and whose names are on the disk.
-    known: Mutex<BTreeSet<PathBuf>>,
-    /// Folders in which a name was shown but could not be synced.
-    unsynced: Mutex<BTreeSet<PathBuf>>,
+    names: Mutex<Names>,
+    /// The file system was found to have no hard links.
+    without_links: AtomicBool,
 }
 
 /// A temporary file; its name goes away with it.
 #[derive(Debug)]
-pub(super) struct Temp<'a> {
-    folder: &'a Folder,
+pub(super) struct Temp {
+    folder: Arc<Folder>,
     path: PathBuf,
     file: File,
+    /// The name tells other handles that the object may not be durable.
+    kept: AtomicBool,
 }
 
-impl Drop for Temp<'_> {
+impl Drop for Temp {
     fn drop(&mut self) {
+        if !self.kept.load(Ordering::Acquire) {
+            self.discard();
+        }
+    }
+}
+
+impl Temp {
+    /// Writes all of `bytes` at `offset`.
+    pub(super) fn write_at(&self, bytes: &[u8], offset: u64) -> LocalResult<()> {
+        self.folder
+            .disk
+            .write_at(&self.file, bytes, offset)
+            .map_err(failed("write", &self.path, Effect::None))
+    }
+
+    /// Makes the bytes durable. After a failure the file is good for nothing.
+    pub(super) fn sync(&self, at: SyncPoint) -> LocalResult<()> {
+        self.folder
+            .disk
+            .sync(&self.file, at)
+            .map_err(failed("sync", &self.path, Effect::None))
+    }
+
+    /// Gives the synced file its final name and makes the name durable.
+    pub(super) fn show(&self, target: &FsPath, show: Show) -> LocalResult<Shown> {
+        let shown = self.folder.show(&self.path, target, show);
+        let open = matches!(&shown, Err(error) if error.effect == Effect::Possible);
+        self.kept.store(open, Ordering::Release);
+        shown
+    }
+
+    /// Removes the temporary name, if there still is one.
+    pub(super) fn discard(&self) {
         self.folder.discard(&self.path);
+    }
+}
+
+/// Bytes appended to a temporary file.
+struct Appending<'a> {
+    temp: &'a Temp,
+    offset: u64,
+}
+
+impl io::Write for Appending<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let disk = &self.temp.folder.disk;
+        disk.write_at(&self.temp.file, bytes, self.offset)?;
+        self.offset += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -86,8 +138,8 @@ impl Folder {
             temp_prefix,
             temp_count: AtomicU64::new(0),
             swept: Once::new(),
-            known: Mutex::default(),
-            unsynced: Mutex::default(),
+            names: Mutex::default(),
+            without_links: AtomicBool::new(false),
         }
     }
 
@@ -118,7 +170,12 @@ impl Folder {
     }
 
     /// Writes a whole object durably.
-    pub(super) fn put(&self, key: &Path, payload: &PutPayload, show: Show) -> LocalResult<Shown> {
+    pub(super) fn put(
+        self: &Arc<Self>,
+        key: &Path,
+        payload: &PutPayload,
+        show: Show,
+    ) -> LocalResult<Shown> {
         let target = self.path(key)?;
         // Most losers of a race are told here, before they pay for a sync.
         if show == Show::Create && target.symlink_metadata().is_ok() {
@@ -128,107 +185,173 @@ impl Folder {
         let temp = self.create_temp()?;
         let mut offset = 0;
         for chunk in payload {
-            self.write_at(&temp.path, &temp.file, chunk, offset)?;
+            temp.write_at(chunk, offset)?;
             offset += u64::try_from(chunk.len()).unwrap_or(u64::MAX);
         }
-        self.sync(&temp.path, &temp.file)?;
-        self.show(&temp.path, &target, show)
+        temp.sync(SyncPoint::ObjectData)?;
+        temp.show(&target, show)
     }
 
     /// Copies a whole object durably.
-    pub(super) fn copy(&self, from: &Path, to: &Path, show: Show) -> LocalResult<Shown> {
+    pub(super) fn copy(self: &Arc<Self>, from: &Path, to: &Path, show: Show) -> LocalResult<Shown> {
         let (source, target) = (self.path(from)?, self.path(to)?);
         let mut reader = File::open(&source).map_err(failed("open", &source, Effect::None))?;
         self.ensure_parent(&target)?;
-        let mut temp = self.create_temp()?;
-        io::copy(&mut reader, &mut temp.file).map_err(failed("copy", &source, Effect::None))?;
-        self.sync(&temp.path, &temp.file)?;
-        self.show(&temp.path, &target, show)
+        let temp = self.create_temp()?;
+        let mut writer = Appending {
+            temp: &temp,
+            offset: 0,
+        };
+        io::copy(&mut reader, &mut writer).map_err(failed("copy", &source, Effect::None))?;
+        temp.sync(SyncPoint::CopyData)?;
+        temp.show(&target, show)
     }
 
-    /// Removes an object. Not synced: a name that comes back after a crash is old content.
+    /// Removes an object. Not synced: a name that comes back after a crash is old content,
+    /// which nobody refers to any more.
     pub(super) fn delete(&self, path: &FsPath) -> LocalResult<()> {
         self.disk
             .unlink(path)
             .map_err(failed("delete", path, Effect::Possible))
     }
 
-    /// Fails while `path` lies in a folder whose names could not be made durable.
-    pub(super) fn require_durable(&self, path: &FsPath) -> LocalResult<()> {
-        let Some(parent) = path.parent() else {
+    /// Makes sure that a reader may be told of a name: syncs its folder while it is not known
+    /// to be durable, and fails where that fails.
+    pub(super) fn require_durable(&self, path: &FsPath, found: &Metadata) -> LocalResult<()> {
+        self.require_durable_all(&[(path.to_owned(), found.clone())])
+    }
+
+    /// As [`Self::require_durable`] for names of one folder, with at most one sync.
+    pub(super) fn require_durable_all(&self, found: &[(PathBuf, Metadata)]) -> LocalResult<()> {
+        let open: Vec<_> = {
+            let names = lock(&self.names);
+            let open = |(path, found): &&(PathBuf, Metadata)| {
+                !names.is_durable(path, found.ino(), found.nlink())
+            };
+            found.iter().filter(open).collect()
+        };
+        let Some(parent) = open.first().and_then(|(path, _)| path.parent()) else {
             return Ok(());
         };
-        if !lock(&self.unsynced).contains(parent) {
-            return Ok(());
+        self.sync_folder(parent, SyncPoint::SeenName, Effect::Possible)?;
+        let mut names = lock(&self.names);
+        for (path, found) in open {
+            names.settle(path, found.ino());
         }
-        self.sync_folder(parent)
-    }
-
-    pub(super) fn write_at(
-        &self,
-        path: &FsPath,
-        file: &File,
-        bytes: &[u8],
-        offset: u64,
-    ) -> LocalResult<()> {
-        self.disk
-            .write_at(file, bytes, offset)
-            .map_err(failed("write", path, Effect::None))
-    }
-
-    pub(super) fn sync(&self, path: &FsPath, file: &File) -> LocalResult<()> {
-        self.disk
-            .sync(file)
-            .map_err(failed("sync", path, Effect::None))
+        Ok(())
     }
 
     /// Gives a synced temporary file its final name and makes the name durable.
-    pub(super) fn show(&self, temp: &FsPath, target: &FsPath, show: Show) -> LocalResult<Shown> {
+    fn show(&self, temp: &FsPath, target: &FsPath, show: Show) -> LocalResult<Shown> {
+        let moment = lock(&self.names).begin_show(target);
+        let shown = self.show_in_folder(temp, target, show);
+        match (&shown, target.parent()) {
+            (Ok(Shown::Done), Some(parent)) => {
+                self.sync_folder(parent, SyncPoint::ObjectName, Effect::Possible)?;
+            }
+            (Err(error), _) if error.effect == Effect::Possible => {}
+            _ => lock(&self.names).not_shown(target, moment),
+        }
+        shown
+    }
+
+    fn show_in_folder(&self, temp: &FsPath, target: &FsPath, show: Show) -> LocalResult<Shown> {
         let mut result = self.show_once(temp, target, show);
         if matches!(&result, Err(error) if error.kind() == io::ErrorKind::NotFound) {
             // Somebody removed a folder that we knew.
-            lock(&self.known).clear();
+            lock(&self.names).forget_folders();
             self.ensure_parent(target)?;
             result = self.show_once(temp, target, show);
         }
         match result {
-            Ok(()) => {}
+            Ok(()) => Ok(Shown::Done),
             Err(error) if show == Show::Create && error.kind() == io::ErrorKind::AlreadyExists => {
-                return Ok(Shown::Exists);
+                Ok(Shown::Exists)
             }
             Err(error) => {
                 let effect = effect_of_refusal(&error);
                 let action = match show {
-                    Show::Create => "link (the file system must support hard links)",
+                    Show::Create => "create",
                     Show::Replace => "rename",
                 };
-                return Err(failed(action, target, effect)(error));
+                Err(failed(action, target, effect)(error))
             }
-        }
-        match target.parent() {
-            Some(parent) => self.sync_folder(parent).map(|()| Shown::Done),
-            None => Ok(Shown::Done),
         }
     }
 
     fn show_once(&self, temp: &FsPath, target: &FsPath, show: Show) -> io::Result<()> {
         match show {
-            Show::Create => self.disk.link(temp, target),
-            Show::Replace => self.disk.rename(temp, target),
+            Show::Create => self.create_once(temp, target),
+            Show::Replace => self.replace(temp, target),
         }
     }
 
-    fn sync_folder(&self, folder: &FsPath) -> LocalResult<()> {
-        match self.disk.sync_folder(folder) {
-            Ok(()) => {
-                lock(&self.unsynced).remove(folder);
-                Ok(())
-            }
-            Err(error) => {
-                lock(&self.unsynced).insert(folder.to_owned());
-                Err(failed("sync the folder", folder, Effect::Possible)(error))
+    /// Shows the file under a name that nobody has.
+    fn create_once(&self, temp: &FsPath, target: &FsPath) -> io::Result<()> {
+        if !self.without_links.load(Ordering::Relaxed) {
+            match self.disk.link(temp, target) {
+                Err(error) if names::has_no_links(&error) => {}
+                other => return other,
             }
         }
+        match self.disk.rename_new(temp, target) {
+            Ok(()) => {
+                self.without_links.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) if names::has_no_exclusive_rename(&error) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!("it has neither hard links nor RENAME_NOREPLACE ({error})"),
+            )),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Shows the file under a name that somebody may have. The temporary name stays: as long
+    /// as there are two, readers know that the other may not be durable.
+    fn replace(&self, temp: &FsPath, target: &FsPath) -> io::Result<()> {
+        let mut second = temp.as_os_str().to_owned();
+        second.push("-shown");
+        let second = PathBuf::from(second);
+        let linked = match self.without_links.load(Ordering::Relaxed) {
+            true => Err(io::ErrorKind::Unsupported.into()),
+            false => self.disk.link(temp, &second),
+        };
+        match linked {
+            Ok(()) => self.disk.rename(&second, target).inspect_err(|_| {
+                self.discard(&second);
+            }),
+            // The mark is a help for readers of this moment only.
+            Err(_) => self.disk.rename(temp, target),
+        }
+    }
+
+    /// Syncs a folder, unless that failed before: the kernel tells of a failed write once, and
+    /// takes a repeated sync for done.
+    fn sync_folder(&self, folder: &FsPath, at: SyncPoint, effect: Effect) -> LocalResult<()> {
+        let action = "sync the folder";
+        let moment = {
+            let names = lock(&self.names);
+            if names.distrusts(folder) {
+                let reason = "an earlier sync failed, so a success would prove nothing; \
+                              see what is wrong with the disk, then start the program again";
+                return Err(failed(action, folder, effect)(io::Error::other(reason)));
+            }
+            names.moment()
+        };
+        let Err(error) = self.disk.sync_folder(folder, at) else {
+            lock(&self.names).synced(folder, moment);
+            return Ok(());
+        };
+        if names::cannot_sync(&error) {
+            let reason = format!("it cannot sync a folder ({error})");
+            let unfit = io::Error::new(io::ErrorKind::Unsupported, reason);
+            return Err(failed(action, folder, effect)(unfit));
+        }
+        if !names::may_be_repeated(&error) {
+            lock(&self.names).distrust(folder);
+        }
+        Err(failed(action, folder, effect)(error))
     }
 
     pub(super) fn ensure_parent(&self, target: &FsPath) -> LocalResult<()> {
@@ -239,49 +362,47 @@ impl Folder {
 
     /// Makes sure that a folder and those above it exist and that their names are durable.
     fn ensure_folder(&self, folder: &FsPath) -> LocalResult<()> {
-        if lock(&self.known).contains(folder) {
+        let Some(parent) = folder.parent() else {
+            return Ok(());
+        };
+        if lock(&self.names).knows_folder(folder) {
             return Ok(());
         }
-        let parent = folder.parent().unwrap_or(folder);
-        let below_root = folder != self.root && folder.starts_with(&self.root);
-        if below_root {
-            self.ensure_folder(parent)?;
-        }
-        let mut result = self.disk.make_folder(folder);
-        if !below_root && matches!(&result, Err(e) if e.kind() == io::ErrorKind::NotFound) {
-            self.ensure_folder(parent)?;
-            result = self.disk.make_folder(folder);
-        }
-        let made = match result {
+        self.ensure_folder(parent)?;
+        let made = match self.disk.make_folder(folder) {
             Ok(()) => true,
             Err(_) if folder.is_dir() => false,
             Err(error) => return Err(failed("create the folder", folder, Effect::None)(error)),
         };
-        let synced = self.disk.sync_folder(parent);
-        // Who found a folder below the root may run beside who made it and has not synced it
-        // yet. What lies outside the root was there before us and may not be ours to open.
-        if made || below_root {
-            synced.map_err(failed("sync the folder", parent, Effect::None))?;
+        // Who finds a folder may run beside who made it and has not synced it yet.
+        if made {
+            self.sync_folder(parent, SyncPoint::MadeFolder, Effect::None)?;
+        } else if folder != self.root && folder.starts_with(&self.root) {
+            self.sync_folder(parent, SyncPoint::FoundFolder, Effect::None)?;
+        } else {
+            let synced = self.sync_folder(parent, SyncPoint::FoundAbove, Effect::None);
+            // What lies outside the root may not be ours to open, or not be able to.
+            synced.or_else(|error| match names::is_out_of_reach(&error.source) {
+                true => Ok(()),
+                false => Err(error),
+            })?;
         }
-        let mut known = lock(&self.known);
-        if known.len() >= KNOWN_FOLDERS_MAX {
-            known.clear();
-        }
-        known.insert(folder.to_owned());
+        lock(&self.names).note_folder(folder);
         Ok(())
     }
 
-    fn create_temp(&self) -> LocalResult<Temp<'_>> {
+    /// A new temporary file.
+    pub(super) fn create_temp(self: &Arc<Self>) -> LocalResult<Temp> {
         let (path, file) = self.create_temp_file()?;
         Ok(Temp {
-            folder: self,
+            folder: Arc::clone(self),
             path,
             file,
+            kept: AtomicBool::new(false),
         })
     }
 
-    /// A new temporary file; the caller sees to it that its name goes away.
-    pub(super) fn create_temp_file(&self) -> LocalResult<(PathBuf, File)> {
+    fn create_temp_file(&self) -> LocalResult<(PathBuf, File)> {
         let folder = self.root.join(TEMP_FOLDER);
         self.ensure_folder(&folder)?;
         let mut folder_lost = false;
@@ -290,14 +411,14 @@ impl Folder {
             let path = folder.join(format!("{}-{count}", self.temp_prefix));
             match self.disk.create_new(&path) {
                 Ok(file) => {
-                    self.swept.call_once(|| sweep(&folder, &file));
+                    self.swept.call_once(|| self.sweep(&folder, &file));
                     return Ok((path, file));
                 }
                 // Left behind by a process that had the same prefix.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !folder_lost => {
                     folder_lost = true;
-                    lock(&self.known).clear();
+                    lock(&self.names).forget_folders();
                     self.ensure_folder(&folder)?;
                 }
                 Err(error) => return Err(failed("create", &path, Effect::None)(error)),
@@ -306,12 +427,30 @@ impl Folder {
     }
 
     /// Removes a temporary name, if it still has one.
-    pub(super) fn discard(&self, temp: &FsPath) {
+    fn discard(&self, temp: &FsPath) {
         match self.disk.unlink(temp) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             // Harmless: it is never listed, and a later handle sweeps it.
             Err(error) => tracing::debug!(path = %temp.display(), %error, "temporary file kept"),
+        }
+    }
+
+    /// Removes what crashed processes left in the folder of temporary files, judged by the file
+    /// system's own clock: the time of `newest`, a file just created.
+    fn sweep(&self, folder: &FsPath, newest: &File) {
+        let Ok(now) = newest.metadata().and_then(|found| found.modified()) else {
+            return;
+        };
+        let Ok(entries) = std::fs::read_dir(folder) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let modified = entry.metadata().and_then(|found| found.modified());
+            let age = modified.ok().and_then(|then| now.duration_since(then).ok());
+            if age.is_some_and(|age| age > STALE_AGE) {
+                self.discard(&entry.path());
+            }
         }
     }
 }
@@ -341,24 +480,5 @@ fn effect_of_refusal(error: &io::Error) -> Effect {
         | Kind::InvalidInput
         | Kind::Unsupported => Effect::None,
         _ => Effect::Possible,
-    }
-}
-
-/// Removes what crashed processes left in the folder of temporary files, judged by the file
-/// system's own clock: the time of `newest`, a file just created.
-fn sweep(folder: &FsPath, newest: &File) {
-    let Ok(now) = newest.metadata().and_then(|found| found.modified()) else {
-        return;
-    };
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let modified = entry.metadata().and_then(|found| found.modified());
-        let age = modified.ok().and_then(|then| now.duration_since(then).ok());
-        if age.is_some_and(|age| age > STALE_AGE) {
-            let removed = std::fs::remove_file(entry.path());
-            tracing::debug!(path = %entry.path().display(), ok = removed.is_ok(), "swept");
-        }
     }
 }

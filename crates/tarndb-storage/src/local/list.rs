@@ -2,11 +2,12 @@
 //!
 //! Invariant: ascending by the bytes of the whole key (a folder's own order differs: `a.b`
 //! stands before `a/b`). Does not: show temporary files, folders, or names that are no key;
-//! does not enter symbolic links to folders.
+//! does not enter symbolic links to folders. Names are durable before they are told.
 
 use std::fs::{DirEntry, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta};
@@ -42,6 +43,7 @@ pub(super) fn list(
     let mut found = Vec::new();
     let mut pending = vec![prefix.clone()];
     while let Some(dir) = pending.pop() {
+        let mut files = Vec::new();
         for (key, entry) in entries(folder, &dir)? {
             let kind = entry
                 .file_type()
@@ -51,9 +53,10 @@ pub(super) fn list(
                     pending.push(key);
                 }
             } else if after.is_none_or(|offset| key > *offset) {
-                found.extend(file_meta(key, &entry)?);
+                files.extend(file(key, &entry)?);
             }
         }
+        found.extend(durable(folder, files)?);
     }
     found.sort_by(|a, b| a.location.cmp(&b.location));
     Ok(found)
@@ -65,16 +68,18 @@ pub(super) fn list_shallow(folder: &Folder, prefix: &Path) -> LocalResult<ListRe
         common_prefixes: Vec::new(),
         objects: Vec::new(),
     };
+    let mut files = Vec::new();
     for (key, entry) in entries(folder, prefix)? {
         let kind = entry
             .file_type()
             .map_err(failed("read", &entry.path(), Effect::None))?;
         if !kind.is_dir() {
-            result.objects.extend(file_meta(key, &entry)?);
+            files.extend(file(key, &entry)?);
         } else if holds_object(folder, &key)? {
             result.common_prefixes.push(key);
         }
     }
+    result.objects = durable(folder, files)?;
     result.common_prefixes.sort();
     result.objects.sort_by(|a, b| a.location.cmp(&b.location));
     Ok(result)
@@ -89,7 +94,7 @@ fn holds_object(folder: &Folder, dir: &Path) -> LocalResult<bool> {
                 .map_err(failed("read", &entry.path(), Effect::None))?;
             if kind.is_dir() {
                 pending.push(key);
-            } else if file_meta(key, &entry)?.is_some() {
+            } else if file(key, &entry)?.is_some() {
                 return Ok(true);
             }
         }
@@ -133,15 +138,37 @@ fn child(dir: &Path, name: &str) -> Option<Path> {
     Path::parse(key).ok()
 }
 
+/// A file found in a folder.
+struct Found {
+    key: Path,
+    path: PathBuf,
+    metadata: Metadata,
+}
+
 /// `None` for what is not a file, or was removed since its folder was read.
-fn file_meta(key: Path, entry: &DirEntry) -> LocalResult<Option<ObjectMeta>> {
+fn file(key: Path, entry: &DirEntry) -> LocalResult<Option<Found>> {
     let path = entry.path();
     match std::fs::metadata(&path) {
-        Ok(metadata) if metadata.is_file() => Ok(Some(object_meta(key, &metadata))),
+        Ok(metadata) if metadata.is_file() => Ok(Some(Found {
+            key,
+            path,
+            metadata,
+        })),
         Ok(_) => Ok(None),
         Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(failed("read", &path, Effect::None)(error)),
     }
+}
+
+/// The files of one folder as objects, when their names are durable.
+fn durable(folder: &Folder, files: Vec<Found>) -> LocalResult<Vec<ObjectMeta>> {
+    let (mut names, mut objects) = (Vec::new(), Vec::new());
+    for file in files {
+        objects.push(object_meta(file.key, &file.metadata));
+        names.push((file.path, file.metadata));
+    }
+    folder.require_durable_all(&names)?;
+    Ok(objects)
 }
 
 /// True for the ways in which a path can lead to nothing.

@@ -11,7 +11,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use tempfile::TempDir;
 
 use super::DurableLocal;
-use super::disk::{Disk, SystemDisk};
+use super::disk::{Disk, SyncPoint, SystemDisk};
 use crate::context::Context;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::options::Durability;
@@ -21,6 +21,12 @@ const ENOSPC: i32 = 28;
 const EACCES: i32 = 13;
 const EROFS: i32 = 30;
 const EIO: i32 = 5;
+const EPERM: i32 = 1;
+const EINVAL: i32 = 22;
+const EMFILE: i32 = 24;
+const EMLINK: i32 = 31;
+const ENOSYS: i32 = 38;
+const EOPNOTSUPP: i32 = 95;
 
 /// Records every step and fails some.
 #[derive(Debug)]
@@ -28,7 +34,7 @@ struct Watched {
     root: PathBuf,
     steps: Mutex<Vec<String>>,
     /// Steps of these kinds fail with that code.
-    failing: Mutex<Option<(String, i32)>>,
+    failing: Mutex<Vec<(String, i32)>>,
     real: SystemDisk,
 }
 
@@ -48,10 +54,16 @@ impl Watched {
             }
         });
         let step = format!("{kind}{shown}");
-        self.steps.lock().unwrap().push(step.clone());
-        match &*self.failing.lock().unwrap() {
-            Some((pattern, code)) if *pattern == step => Err(io::Error::from_raw_os_error(*code)),
-            _ => Ok(()),
+        let mut steps = self.steps.lock().unwrap();
+        // How many folders there are above the root is the machine's affair.
+        let above = step.ends_with("ABOVE");
+        if !(above && (kind == "mkdir" || steps.last() == Some(&step))) {
+            steps.push(step.clone());
+        }
+        let failing = self.failing.lock().unwrap();
+        match failing.iter().find(|(pattern, _)| *pattern == step) {
+            Some((_, code)) => Err(io::Error::from_raw_os_error(*code)),
+            None => Ok(()),
         }
     }
 }
@@ -68,13 +80,17 @@ impl Disk for Shared {
         self.0.step("write", None)?;
         self.0.real.write_at(file, bytes, offset)
     }
-    fn sync(&self, file: &File) -> io::Result<()> {
+    fn sync(&self, file: &File, at: SyncPoint) -> io::Result<()> {
         self.0.step("sync", None)?;
-        self.0.real.sync(file)
+        self.0.real.sync(file, at)
     }
     fn link(&self, from: &FsPath, to: &FsPath) -> io::Result<()> {
         self.0.step("link", Some(to))?;
         self.0.real.link(from, to)
+    }
+    fn rename_new(&self, from: &FsPath, to: &FsPath) -> io::Result<()> {
+        self.0.step("rename_new", Some(to))?;
+        self.0.real.rename_new(from, to)
     }
     fn rename(&self, from: &FsPath, to: &FsPath) -> io::Result<()> {
         self.0.step("rename", Some(to))?;
@@ -88,9 +104,9 @@ impl Disk for Shared {
         self.0.step("mkdir", Some(path))?;
         self.0.real.make_folder(path)
     }
-    fn sync_folder(&self, path: &FsPath) -> io::Result<()> {
+    fn sync_folder(&self, path: &FsPath, at: SyncPoint) -> io::Result<()> {
         self.0.step("syncdir", Some(path))?;
-        self.0.real.sync_folder(path)
+        self.0.real.sync_folder(path, at)
     }
 }
 
@@ -113,14 +129,7 @@ impl World {
                 durability: Durability::Full,
             },
         });
-        let context = Context::seeded(1);
-        let disk = Box::new(Shared(Arc::clone(&watched)));
-        let objects = Arc::new(DurableLocal::over(root, disk, &context));
-        let store = Store::new(
-            Arc::clone(&objects) as Arc<dyn ObjectStore>,
-            "test",
-            context,
-        );
+        let (objects, store) = Self::handle(&watched, 1);
         Self {
             _folder: folder,
             watched,
@@ -129,16 +138,34 @@ impl World {
         }
     }
 
+    /// A handle as another process would have it.
+    fn other(&self) -> Store {
+        Self::handle(&self.watched, 2).1
+    }
+
+    fn handle(watched: &Arc<Watched>, seed: u64) -> (Arc<DurableLocal>, Store) {
+        let context = Context::seeded(seed);
+        let disk = Box::new(Shared(Arc::clone(watched)));
+        let objects = Arc::new(DurableLocal::over(watched.root.clone(), disk, &context));
+        let store = Store::new(
+            Arc::clone(&objects) as Arc<dyn ObjectStore>,
+            "test",
+            context,
+        );
+        (objects, store)
+    }
+
     fn take_steps(&self) -> Vec<String> {
         std::mem::take(&mut *self.watched.steps.lock().unwrap())
     }
 
     fn fail(&self, step: &str, code: i32) {
-        *self.watched.failing.lock().unwrap() = Some((step.to_owned(), code));
+        let mut failing = self.watched.failing.lock().unwrap();
+        failing.push((step.to_owned(), code));
     }
 
     fn heal(&self) {
-        *self.watched.failing.lock().unwrap() = None;
+        self.watched.failing.lock().unwrap().clear();
     }
 
     async fn create(&self, key: &str) -> Result<PutOutcome, StoreError> {
@@ -156,6 +183,7 @@ async fn a_first_create_syncs_every_new_folder_before_it_shows_the_object() {
         Ok(PutOutcome::Created)
     ));
     let expected = [
+        "syncdir ABOVE",
         "mkdir ROOT",
         "syncdir ABOVE",
         "mkdir a",
@@ -206,13 +234,15 @@ async fn an_overwrite_renames_a_synced_file() {
         .unwrap();
     let steps = world.take_steps();
     assert_eq!(
-        steps[..5],
+        steps,
         [
             "create TEMP",
             "write",
             "sync",
+            "link TEMP",
             "rename log/1",
-            "syncdir log"
+            "syncdir log",
+            "unlink TEMP",
         ]
     );
     assert_eq!(
@@ -245,6 +275,7 @@ async fn a_multipart_upload_is_synced_before_it_is_shown() {
         "write",
         "write",
         "sync",
+        "link TEMP",
         "rename t/2",
         "syncdir t",
     ];
@@ -273,7 +304,8 @@ async fn a_failure_before_the_link_is_definite_and_leaves_nothing() {
         ("sync", EIO, StoreErrorKind::Unavailable),
         ("link log/2", ENOSPC, StoreErrorKind::ResourceExhausted),
         ("mkdir new", EACCES, StoreErrorKind::PermissionDenied),
-        ("syncdir ROOT", EIO, StoreErrorKind::Unavailable),
+        ("syncdir ROOT", EMFILE, StoreErrorKind::Unavailable),
+        ("syncdir ROOT", EINVAL, StoreErrorKind::Unsupported),
     ] {
         let world = World::new();
         world.create("log/1").await.unwrap();
@@ -307,24 +339,222 @@ async fn a_failure_before_the_link_is_definite_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_failure_after_the_link_is_unknown_and_hidden_until_it_is_durable() {
+async fn a_name_that_failed_to_be_synced_is_told_only_after_another_handle_syncs_it() {
     let world = World::new();
     world.create("log/1").await.unwrap();
     world.fail("syncdir log", EIO);
     let outcome = world.create("log/2").await.unwrap();
     assert!(matches!(outcome, PutOutcome::Unknown(_)), "{outcome:?}");
     // Reading it now would tell of a record that a power cut can still take away.
-    assert!(world.store.get(&Path::from("log/2")).await.is_err());
-    assert!(world.store.get(&Path::from("log/1")).await.is_err());
+    let key = Path::from("log/2");
+    let hidden = |error: &StoreError| !error.is_not_stored();
+    assert!(
+        world
+            .store
+            .get(&key)
+            .await
+            .is_err_and(|error| hidden(&error))
+    );
+    assert!(
+        world
+            .store
+            .list_after(&Path::from("log"), None)
+            .await
+            .is_err()
+    );
+    assert!(world.other().get(&key).await.is_err());
+    assert!(world.store.get(&Path::from("log/1")).await.is_ok());
     world.heal();
+    // The kernel tells of a failed write once: for this handle a success would prove nothing.
     world.take_steps();
-    let found = world.store.get(&Path::from("log/2")).await.unwrap();
+    let error = world.store.get(&key).await.unwrap_err();
+    let source = std::error::Error::source(&error).unwrap();
+    assert!(
+        format!("{source:?}").contains("start the program again"),
+        "{source:?}"
+    );
+    let next = world.create("log/3").await.unwrap();
+    assert!(matches!(next, PutOutcome::Unknown(_)), "{next:?}");
+    assert!(!world.take_steps().contains(&"syncdir log".to_owned()));
+    let other = world.other();
+    let found = other.get(&key).await.unwrap();
     assert_eq!(found, Some(Bytes::from_static(b"data")));
     assert_eq!(world.take_steps(), ["syncdir log"]);
-    assert!(matches!(
-        world.create("log/2").await,
-        Ok(PutOutcome::AlreadyExists)
-    ));
+    // Once is enough.
+    other.get(&key).await.unwrap();
+    assert_eq!(world.take_steps(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_folder_that_could_not_be_opened_is_synced_later() {
+    let world = World::new();
+    world.create("log/1").await.unwrap();
+    world.fail("syncdir log", EMFILE);
+    let outcome = world.create("log/2").await.unwrap();
+    assert!(matches!(outcome, PutOutcome::Unknown(_)), "{outcome:?}");
+    let key = Path::from("log/2");
+    assert!(world.store.get(&key).await.is_err());
+    world.heal();
+    world.take_steps();
+    for expected in [&["syncdir log"][..], &[]] {
+        let found = world.store.get(&key).await.unwrap();
+        assert_eq!(found, Some(Bytes::from_static(b"data")));
+        assert_eq!(world.take_steps(), expected);
+    }
+    let again = world.create("log/2").await;
+    assert!(matches!(again, Ok(PutOutcome::AlreadyExists)), "{again:?}");
+}
+
+#[tokio::test]
+async fn a_new_folder_that_failed_to_be_synced_is_not_written_to() {
+    let world = World::new();
+    world.create("log/1").await.unwrap();
+    world.fail("syncdir ROOT", EIO);
+    for _ in 0..2 {
+        let error = world.create("new/1").await.unwrap_err();
+        assert!(error.is_not_stored(), "{error:?}");
+        world.heal();
+    }
+    let found = world
+        .other()
+        .put_if_absent(&Path::from("new/1"), Bytes::new())
+        .await;
+    assert!(matches!(found, Ok(PutOutcome::Created)), "{found:?}");
+}
+
+#[tokio::test]
+async fn without_hard_links_a_create_is_an_exclusive_rename() {
+    for code in [EPERM, EOPNOTSUPP, ENOSYS, EMLINK] {
+        let world = World::new();
+        world.fail("link log/1", code);
+        world.create("log/1").await.unwrap();
+        let steps = world.take_steps();
+        let shown = [
+            "link log/1",
+            "rename_new log/1",
+            "syncdir log",
+            "unlink TEMP",
+        ];
+        assert!(steps.ends_with(&shown.map(str::to_owned)), "{steps:?}");
+        world.create("log/2").await.unwrap();
+        let expected = [
+            "create TEMP",
+            "write",
+            "sync",
+            "rename_new log/2",
+            "syncdir log",
+            "unlink TEMP",
+        ];
+        assert_eq!(world.take_steps(), expected, "it is asked once only");
+        let again = world.create("log/1").await;
+        assert!(matches!(again, Ok(PutOutcome::AlreadyExists)), "{again:?}");
+        let left = std::fs::read_dir(world.watched.root.join("_tarndb/tmp")).unwrap();
+        assert_eq!(left.count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_file_system_without_any_exclusive_create_is_refused_by_path() {
+    for code in [EINVAL, ENOSYS] {
+        let world = World::new();
+        world.fail("link log/1", EPERM);
+        world.fail("rename_new log/1", code);
+        let error = world.create("log/1").await.unwrap_err();
+        assert!(error.is_not_stored(), "{error:?}");
+        assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+        let path = world.watched.root.join("log/1").display().to_string();
+        assert!(error.to_string().contains(&path), "{error}");
+        assert!(
+            error.to_string().contains("use a folder on another one"),
+            "{error}"
+        );
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(
+            source.contains("neither hard links nor RENAME_NOREPLACE"),
+            "{source}"
+        );
+        assert_eq!(world.store.get(&Path::from("log/1")).await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_refuses_every_new_name_is_told_as_such() {
+    let world = World::new();
+    world.fail("link log/1", EPERM);
+    world.fail("rename_new log/1", EPERM);
+    let error = world.create("log/1").await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::PermissionDenied, "{error:?}");
+    world.heal();
+    world.take_steps();
+    world.create("log/1").await.unwrap();
+    assert!(world.take_steps().contains(&"link log/1".to_owned()));
+}
+
+/// A disk without hard links; with `exclusive` false also without `RENAME_NOREPLACE`.
+#[derive(Debug)]
+struct Plain {
+    real: SystemDisk,
+    exclusive: bool,
+}
+
+impl Disk for Plain {
+    fn create_new(&self, path: &FsPath) -> io::Result<File> {
+        self.real.create_new(path)
+    }
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.real.write_at(file, bytes, offset)
+    }
+    fn sync(&self, file: &File, at: SyncPoint) -> io::Result<()> {
+        self.real.sync(file, at)
+    }
+    fn link(&self, _: &FsPath, _: &FsPath) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(EPERM))
+    }
+    fn rename_new(&self, from: &FsPath, to: &FsPath) -> io::Result<()> {
+        match self.exclusive {
+            true => self.real.rename_new(from, to),
+            false => Err(io::Error::from_raw_os_error(EINVAL)),
+        }
+    }
+    fn rename(&self, from: &FsPath, to: &FsPath) -> io::Result<()> {
+        self.real.rename(from, to)
+    }
+    fn unlink(&self, path: &FsPath) -> io::Result<()> {
+        self.real.unlink(path)
+    }
+    fn make_folder(&self, path: &FsPath) -> io::Result<()> {
+        self.real.make_folder(path)
+    }
+    fn sync_folder(&self, path: &FsPath, at: SyncPoint) -> io::Result<()> {
+        self.real.sync_folder(path, at)
+    }
+}
+
+fn plain(folder: &TempDir, exclusive: bool) -> Store {
+    let real = SystemDisk {
+        durability: Durability::Full,
+    };
+    let disk = Box::new(Plain { real, exclusive });
+    let context = Context::seeded(3);
+    let objects = DurableLocal::over(folder.path().to_owned(), disk, &context);
+    Store::new(Arc::new(objects), "test", context)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_folder_without_hard_links_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = plain(&folder, true);
+    crate::conformance::all(&store).await;
+    let left = std::fs::read_dir(folder.path().join("_tarndb/tmp")).unwrap();
+    assert_eq!(left.count(), 0, "temporary files left");
+}
+
+#[tokio::test]
+async fn the_probe_refuses_a_folder_without_any_exclusive_create() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = plain(&folder, false).probe(&Path::from("_tarndb")).await;
+    let kind = error.as_ref().map_err(StoreError::kind);
+    assert_eq!(kind, Err(StoreErrorKind::Unsupported), "{error:?}");
 }
 
 #[tokio::test]

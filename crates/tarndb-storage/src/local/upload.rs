@@ -3,7 +3,6 @@
 //! Invariant: nothing is shown before every part is written and synced; a part whose future
 //! was dropped makes `complete` fail instead of leaving a hole.
 
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +11,9 @@ use async_trait::async_trait;
 use object_store::{MultipartUpload, PutPayload, PutResult, Result, UploadPart};
 
 use super::blocking;
+use super::disk::SyncPoint;
 use super::error::{Effect, LocalError};
-use super::folder::{Folder, Show};
+use super::folder::{Folder, Show, Temp};
 
 /// An upload in progress.
 #[derive(Debug)]
@@ -27,27 +27,16 @@ pub(super) struct LocalUpload {
 /// The temporary file; its name goes away with the last user.
 #[derive(Debug)]
 struct Shared {
-    folder: Arc<Folder>,
-    path: PathBuf,
-    file: File,
+    temp: Temp,
     written: AtomicU64,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.folder.discard(&self.path);
-    }
 }
 
 impl LocalUpload {
     /// Starts an upload; blocks.
-    pub(super) fn start(folder: Arc<Folder>, target: PathBuf) -> Result<Self> {
+    pub(super) fn start(folder: &Arc<Folder>, target: PathBuf) -> Result<Self> {
         folder.ensure_parent(&target)?;
-        let (path, file) = folder.create_temp_file()?;
         let shared = Arc::new(Shared {
-            folder,
-            path,
-            file,
+            temp: folder.create_temp()?,
             written: AtomicU64::new(0),
         });
         Ok(Self {
@@ -66,9 +55,7 @@ impl MultipartUpload for LocalUpload {
         self.offset += u64::try_from(data.content_length()).unwrap_or(u64::MAX);
         Box::pin(blocking(move || {
             for chunk in &data {
-                shared
-                    .folder
-                    .write_at(&shared.path, &shared.file, chunk, offset)?;
+                shared.temp.write_at(chunk, offset)?;
                 let length = u64::try_from(chunk.len()).unwrap_or(u64::MAX);
                 offset += length;
                 shared.written.fetch_add(length, Ordering::AcqRel);
@@ -94,8 +81,8 @@ impl MultipartUpload for LocalUpload {
                 }
                 .into());
             }
-            shared.folder.sync(&shared.path, &shared.file)?;
-            shared.folder.show(&shared.path, &target, Show::Replace)?;
+            shared.temp.sync(SyncPoint::UploadData)?;
+            shared.temp.show(&target, Show::Replace)?;
             Ok(PutResult {
                 e_tag: None,
                 version: None,
@@ -107,7 +94,7 @@ impl MultipartUpload for LocalUpload {
     async fn abort(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         blocking(move || {
-            shared.folder.discard(&shared.path);
+            shared.temp.discard();
             Ok(())
         })
         .await
