@@ -2,7 +2,7 @@
 # Every test of the project in its short form; what `make test` and CI run.
 #
 # usage: scripts/test.sh [SECTION ..]     all sections unless some are named:
-#        tidy lints rust stores examples demo interop kills processes memory bad_input
+#        tidy lints rust stores examples demo interop kills durability processes memory bad_input
 #
 # From a machine with Rust and Python 3.11 it installs what else it needs: the pinned Python
 # clients into an environment outside the checkout, and with apt, as root, a linker or Python
@@ -24,7 +24,7 @@ trap 'rm -rf "$scratch"' EXIT
 export TARNDB_TALLY=$scratch/tally
 touch "$TARNDB_TALLY"
 
-wanted=${*:-tidy lints rust stores examples demo interop kills processes memory bad_input}
+wanted=${*:-tidy lints rust stores examples demo interop kills durability processes memory bad_input}
 failures=()
 started=$SECONDS
 
@@ -127,7 +127,7 @@ if wants lints; then
     step clippy cargo clippy --quiet --workspace --all-targets -- -D warnings
 fi
 
-if [[ " $wanted " =~ \ (rust|stores|examples|demo|interop|kills|processes|memory|bad_input)\  ]]; then
+if [[ " $wanted " =~ \ (rust|stores|examples|demo|interop|kills|durability|processes|memory|bad_input)\  ]]; then
     heading "build"
     step build cargo build --workspace --all-targets || finish
     # A name of our own: another checkout may build into the same folder meanwhile.
@@ -169,6 +169,11 @@ fi
 if wants kills; then
     heading "kill -9"
     step "kill loop" python scripts/kill_loop.py kills=20
+fi
+
+if wants durability; then
+    heading "durability: system calls before an acknowledgement"
+    need strace strace && step durability python scripts/strace_fsync.py || failures+=("durability")
 fi
 
 if wants processes; then
