@@ -1,8 +1,8 @@
 //! Turns between handles that write to one log: whoever committed stands back for the others.
 //!
 //! Invariant: it decides only when a record is put, never whether it is right. A handle that
-//! meets nobody does not wait, but for one short pause in a long run of records, without which
-//! it would never learn of those that always come a moment too late. One that stands back goes
+//! meets nobody does not wait, but for one short pause in a long run of records without time
+//! between them: else it would never learn of those that always come a moment too late. One that stands back goes
 //! on as soon as nobody else commits.
 //! Spec: docs/format/log.md, "Turns".
 
@@ -19,7 +19,7 @@ const RECORDS_MAX: usize = 64;
 /// Records of a run without others after which a handle pauses once; each next time after
 /// twice as many, up to the last.
 const RUN_FIRST: u32 = 16;
-const RUN_LAST: u32 = 128;
+const RUN_LAST: u32 = 256;
 /// A handle that has met but one or two others may commit so often before it stands back.
 const BURST: u32 = 2;
 /// A third of the others may still be outstanding: waiting for the last one costs more than
@@ -81,12 +81,18 @@ impl Rivals {
 
     /// A record of ours was put between two moments.
     fn note_committed(&mut self, version: DbVersion, begun: Duration, now: Duration) {
-        let next = self.last.is_some_and(|(last, _)| last.next() == version);
-        self.run = if next { self.run.saturating_add(1) } else { 0 };
-        if !next {
+        self.trip = now.saturating_sub(begun);
+        let follows = |(last, _): &(DbVersion, Duration)| last.next() == version;
+        let last = self.last.filter(follows);
+        if last.is_none() {
             self.run_max = RUN_FIRST;
         }
-        self.trip = now.saturating_sub(begun);
+        // Between records with time in between, others get in without our doing.
+        let is_at_once = |(_, when)| begun.saturating_sub(when) <= self.trip * 2;
+        self.run = match last.is_some_and(is_at_once) {
+            true => self.run.saturating_add(1),
+            false => 0,
+        };
         self.last = Some((version, now));
         self.quiet = 0;
     }
@@ -207,6 +213,17 @@ mod tests {
         rivals.note_look(false);
         assert_eq!(rivals.wait(now), None, "once");
         assert_eq!(rivals.run_max, 32);
+    }
+
+    #[test]
+    fn a_handle_that_takes_its_time_between_records_does_not_pause() {
+        let mut rivals = Rivals::default();
+        let mut now = Duration::ZERO;
+        for version in 1..100 {
+            now += TRIP * 4;
+            rivals.note_committed(DbVersion(version), now - TRIP, now);
+            assert_eq!(rivals.wait(now), None, "{version}");
+        }
     }
 
     #[test]
