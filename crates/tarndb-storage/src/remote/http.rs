@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -21,7 +21,6 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService, ReqwestConnector,
 };
-use std::sync::Mutex;
 
 use super::limits::{self, within};
 use super::operation::{Last, Operation};
@@ -48,17 +47,40 @@ const CONDITION_HEADERS: [&str; 3] = ["if-none-match", "if-match", "x-goog-if-ge
 const NO_CREDENTIALS: &str = "no credentials were found: set them in the environment, in a \
      profile or as storage options (docs/guide/storage.md)";
 
-/// Makes clients whose requests are watched.
-#[derive(Debug)]
+/// Makes clients whose requests are watched; equal options share one, with its connections.
+/// Cheap to clone.
+#[derive(Clone)]
 pub(super) struct WatchedConnector {
-    pub(super) context: Context,
+    context: Context,
+    made: Arc<Mutex<Vec<(String, HttpClient)>>>,
+}
+
+impl fmt::Debug for WatchedConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WatchedConnector")
+    }
+}
+
+impl WatchedConnector {
+    pub(super) fn new(context: &Context) -> Self {
+        let (context, made) = (context.clone(), Arc::default());
+        Self { context, made }
+    }
 }
 
 impl HttpConnector for WatchedConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        // The only way to compare them; it is shown to nobody.
+        let named = format!("{options:?}");
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, client)) = made.iter().find(|(other, _)| *other == named) {
+            return Ok(client.clone());
+        }
         let client = ReqwestConnector::default().connect(options)?;
         let context = self.context.clone();
-        Ok(HttpClient::new(Watched { client, context }))
+        let client = HttpClient::new(Watched { client, context });
+        made.push((named, client.clone()));
+        Ok(client)
     }
 }
 
@@ -131,14 +153,31 @@ impl HttpService for Watched {
                 if let Some(operation) = &operation {
                     operation.note_last(Last::NoAnswer(reason), None);
                 }
-                if !asks_metadata {
-                    return Err(error);
+                if asks_metadata {
+                    note_no_credentials(operation.as_ref());
                 }
-                note_no_credentials(operation.as_ref());
-                // Not on a machine of the cloud: asking again does not help.
-                Err(HttpError::new(HttpErrorKind::Unknown, error))
+                let kind = kind_for_client(error.kind(), is_conditional, asks_metadata);
+                Err(HttpError::new(kind, error))
             }
         }
+    }
+}
+
+/// What the client above is told of a failed request; it repeats the kinds `Connect` and
+/// `Request`, others only where it thinks that it may (not, for one, a deletion).
+fn kind_for_client(
+    kind: HttpErrorKind,
+    is_conditional: bool,
+    asks_metadata: bool,
+) -> HttpErrorKind {
+    match kind {
+        // Not on a machine of the cloud: asking again does not help.
+        _ if asks_metadata => HttpErrorKind::Unknown,
+        // Whatever has no condition may be done twice.
+        HttpErrorKind::Timeout | HttpErrorKind::Interrupted if !is_conditional => {
+            HttpErrorKind::Request
+        }
+        other => other,
     }
 }
 
@@ -271,7 +310,7 @@ impl Body for Timed {
     ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
         let this = &mut *self;
         let timer = this.timer.get_mut();
-        let timer = timer.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let timer = timer.unwrap_or_else(PoisonError::into_inner);
         let polled = Pin::new(&mut this.body).poll_frame(cx);
         let frame = match polled {
             Poll::Ready(frame) => {

@@ -68,18 +68,14 @@ pub(crate) fn build(wanted: &Wanted<'_>) -> Result<Arc<dyn ObjectStore>, StoreEr
     }))
 }
 
-fn connector(wanted: &Wanted<'_>) -> WatchedConnector {
-    let context = wanted.context.clone();
-    WatchedConnector { context }
-}
-
 fn s3(wanted: &Wanted<'_>) -> Result<Built, StoreError> {
     let settings: Settings<AmazonS3ConfigKey> = settings::s3(wanted.options, wanted.environment)?;
+    let connector = WatchedConnector::new(wanted.context);
     let blank = || {
         AmazonS3Builder::new()
             .with_bucket_name(wanted.bucket)
             .with_client_options(limits::client_options())
-            .with_http_connector(connector(wanted))
+            .with_http_connector(connector.clone())
     };
     let client = |retry: RetryConfig| {
         let builder = settings.all.iter().fold(blank(), |builder, setting| {
@@ -103,10 +99,11 @@ fn s3(wanted: &Wanted<'_>) -> Result<Built, StoreError> {
 
 fn gcs(wanted: &Wanted<'_>) -> Result<Built, StoreError> {
     let settings: Settings<GoogleConfigKey> = settings::gcs(wanted.options, wanted.environment)?;
+    let connector = WatchedConnector::new(wanted.context);
     let blank = || {
         GoogleCloudStorageBuilder::new()
             .with_client_options(limits::client_options())
-            .with_http_connector(connector(wanted))
+            .with_http_connector(connector.clone())
     };
     let client = |retry: RetryConfig| {
         let builder = settings.all.iter().fold(blank(), |builder, setting| {
@@ -131,10 +128,11 @@ fn azure(wanted: &Wanted<'_>) -> Result<Built, StoreError> {
     let named = wanted.host.is_some();
     let settings: Settings<AzureConfigKey> =
         settings::azure(wanted.options, wanted.environment, named)?;
+    let connector = WatchedConnector::new(wanted.context);
     let blank = || {
         MicrosoftAzureBuilder::new()
             .with_client_options(limits::client_options())
-            .with_http_connector(connector(wanted))
+            .with_http_connector(connector.clone())
     };
     let place = |builder: MicrosoftAzureBuilder| match wanted.host {
         Some(host) => builder.with_url(format!("abfss://{}@{host}/", wanted.bucket)),

@@ -146,12 +146,20 @@ fn parse(bytes: &[u8]) -> Option<Option<(Request, usize)>> {
     Some(Some((request, head_bytes)))
 }
 
-/// Writes at most the first `bytes_max` bytes of an answer; one to HEAD has no body.
+/// How much of an answer is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Piece {
+    Whole,
+    HalfHead,
+    HalfBody,
+}
+
+/// Writes an answer, or a piece of it; one to HEAD has no body.
 pub(super) async fn write(
     stream: &mut TcpStream,
     response: &Response,
     head: bool,
-    bytes_max: usize,
+    piece: Piece,
 ) -> io::Result<()> {
     let mut text = format!("HTTP/1.1 {} Status\r\n", response.status);
     let named = |name: &str| {
@@ -168,9 +176,14 @@ pub(super) async fn write(
     }
     text.push_str("\r\n");
     let mut bytes = text.into_bytes();
+    let head_bytes = bytes.len();
     if !head {
         bytes.extend_from_slice(&response.body);
     }
-    bytes.truncate(bytes_max);
+    bytes.truncate(match piece {
+        Piece::Whole => usize::MAX,
+        Piece::HalfHead => head_bytes / 2,
+        Piece::HalfBody => head_bytes + response.body.len() / 2,
+    });
     stream.write_all(&bytes).await
 }

@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
 use self::bucket::Bucket;
+use self::http::Piece;
 pub use self::http::{Request, Response};
 use crate::context::Context;
 use crate::options::StoreOptions;
@@ -31,6 +32,10 @@ pub enum Answer {
     Instead(Response),
     /// The first bytes of the true answer, then the end of the connection.
     Half,
+    /// The head of the true answer and half its body, then the end of the connection.
+    HalfBody,
+    /// The same, and the connection stays open.
+    HalfBodySilence,
     /// The connection is closed.
     Close,
     /// The connection is reset.
@@ -186,11 +191,19 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
             false => Response::new(200),
         };
         let written = match reaction.answer {
-            Answer::Honest => http::write(&mut stream, &honest, head, usize::MAX).await,
-            Answer::Instead(other) => http::write(&mut stream, &other, head, usize::MAX).await,
+            Answer::Honest => http::write(&mut stream, &honest, head, Piece::Whole).await,
+            Answer::Instead(other) => http::write(&mut stream, &other, head, Piece::Whole).await,
             Answer::Half => {
-                drop(http::write(&mut stream, &honest, head, 20).await);
+                drop(http::write(&mut stream, &honest, head, Piece::HalfHead).await);
                 return;
+            }
+            Answer::HalfBody => {
+                drop(http::write(&mut stream, &honest, head, Piece::HalfBody).await);
+                return;
+            }
+            Answer::HalfBodySilence => {
+                drop(http::write(&mut stream, &honest, head, Piece::HalfBody).await);
+                std::future::pending().await
             }
             Answer::Close => return,
             Answer::Reset => {

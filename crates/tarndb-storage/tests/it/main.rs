@@ -2,6 +2,8 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
     clippy::print_stderr,
     reason = "helpers of tests fail by panicking"
 )]
@@ -10,3 +12,4 @@ mod clouds;
 mod conform;
 mod damaged;
 mod lying;
+mod wire;
