@@ -43,6 +43,19 @@ impl Arguments {
             .map_err(|_| bad(key, &format!("cannot be {text:?}")))
     }
 
+    /// Takes all that begin with `prefix`, without it.
+    pub fn take_prefixed(&mut self, prefix: &str) -> BTreeMap<String, String> {
+        let all = std::mem::take(&mut self.values);
+        let mut taken = BTreeMap::new();
+        for (key, value) in all {
+            match key.strip_prefix(prefix) {
+                Some(rest) => taken.insert(rest.to_owned(), value),
+                None => self.values.insert(key, value),
+            };
+        }
+        taken
+    }
+
     /// Takes a list of values separated by commas.
     ///
     /// # Errors

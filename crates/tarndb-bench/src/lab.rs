@@ -10,9 +10,8 @@ use std::time::Duration;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use tarndb_db::{Database, DbOptions, PublishMode};
-use tarndb_storage::{Clock, Context, SeededRandom, Store, SystemClock};
+use tarndb_storage::{Clock, Context, SeededRandom, Store, SystemClock, VirtualClock};
 
-use crate::clock::VirtualClock;
 use crate::delayed::DelayedStore;
 use crate::error::BenchError;
 

@@ -8,12 +8,13 @@
 //! - [`goodput`]: writers with handles of their own, on different rows of one file.
 //! - [`group`]: clients of one handle, inserting.
 //! - [`stream`]: a long stream of small inserts into a folder, then publishing and reading it.
-//! - [`lab`], [`clock`], [`delayed`]: the store and the time that they run in.
+//! - [`faults`]: transactions of many processes over a store that misbehaves; no figure.
+//! - [`lab`], [`delayed`]: the store and the time that they run in.
 
 pub mod arguments;
-pub mod clock;
 pub mod delayed;
 pub mod error;
+pub mod faults;
 pub mod goodput;
 pub mod group;
 pub mod lab;

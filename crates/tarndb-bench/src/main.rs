@@ -7,16 +7,21 @@
 //!                      [mode=real|virtual] [publish=manual|async|sync] [jitter=0] [seed=1]
 //! tarndb-bench stream  folder=.. [tasks=8] [rows=10] [publish=async|manual|sync]
 //!                      [steps=append:30000,publish,query]     steps=- reads them from stdin
+//! tarndb-bench faults  url=.. step=create|work|read [process=0] [transactions=250]
+//!                      [per_handle=25] [seed=1] [option.NAME=VALUE ..]
 //! ```
+//!
+//! `faults` measures nothing: it tells how each transaction ended, for scripts/fault_processes.py.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
+use tarndb_bench::faults::{Place, Work};
 use tarndb_bench::goodput::Goodput;
 use tarndb_bench::group::Group;
 use tarndb_bench::lab::{Mode, Setting};
 use tarndb_bench::stream::{Step, Stream, Streaming};
-use tarndb_bench::{Arguments, BenchError, goodput, group};
+use tarndb_bench::{Arguments, BenchError, faults, goodput, group};
 use tarndb_db::PublishMode;
 
 fn main() -> ExitCode {
@@ -48,9 +53,10 @@ fn run() -> Result<(), BenchError> {
         "goodput" => run_goodput(arguments),
         "group" => run_group(arguments),
         "stream" => run_stream(arguments),
+        "faults" => run_faults(arguments),
         _ => Err(BenchError::Argument {
             key: name,
-            reason: "the measurements are goodput, group and stream".to_owned(),
+            reason: "there are goodput, group, stream and faults".to_owned(),
         }),
     }
 }
@@ -152,6 +158,30 @@ fn run_stream(mut arguments: Arguments) -> Result<(), BenchError> {
         steps.split(',').try_for_each(&mut run)?;
     }
     runtime.block_on(streaming.close())
+}
+
+fn run_faults(mut arguments: Arguments) -> Result<(), BenchError> {
+    let url = arguments.take("url", "")?;
+    let step: String = arguments.take("step", "")?;
+    let work = Work {
+        process: arguments.take("process", "0")?,
+        transactions: arguments.take("transactions", "250")?,
+        per_handle: arguments.take("per_handle", "25")?,
+        seed: arguments.take("seed", "1")?,
+    };
+    let place = Place::new(url, arguments.take_prefixed("option."));
+    arguments.finish()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().build()?;
+    match step.as_str() {
+        "create" => runtime.block_on(faults::create(&place)),
+        "work" => runtime.block_on(faults::work(&place, work)),
+        "read" => runtime.block_on(faults::read(&place)),
+        _ => Err(BenchError::Argument {
+            key: "step".to_owned(),
+            reason: "write create, work or read".to_owned(),
+        }),
+    }
 }
 
 fn publish(arguments: &mut Arguments, default: &str) -> Result<(PublishMode, String), BenchError> {

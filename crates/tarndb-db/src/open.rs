@@ -20,6 +20,8 @@ use crate::{checkpoint, invariants, layout};
 /// Reader features of the log that this build knows.
 const READER_FEATURES: [&str; 1] = [record::INLINE_FILES];
 
+/// Records after the listed ones that are asked for at the same time, at most.
+const READ_AHEAD_MAX: u64 = 16;
 /// Loads of the newest catalog before a slow one is taken as it is.
 const LOADS_MAX: u32 = 3;
 
@@ -98,7 +100,8 @@ pub(crate) async fn load_in_time(
 /// The newest catalog.
 ///
 /// # Cost
-/// Three rounds: the hint; the checkpoint and a LIST of the log after it; the tail.
+/// Three rounds: the hint; the checkpoint and a LIST of the log after it; the tail, 64 records
+/// at a time, and the record after it, which is not there.
 async fn load_latest(store: &Store, log: &LogDir) -> Result<Opened, DbError> {
     let hinted = hint::read_hint(store, &layout::hint_key())
         .await
@@ -191,7 +194,12 @@ async fn finish(
         .into_iter()
         .filter(|version| *version >= start)
         .collect();
-    let Some(end) = listed.last().map(|last| last + 1) else {
+    // The record after the last one listed is asked for by name: a listing may not know yet
+    // what was written a moment ago.
+    let end = listed.last().map_or(start, |last| last + 1);
+    let (tail, after) = tokio::join!(log.read_many(start..end), read_after(log, end));
+    let after = after?;
+    if start == end && after.is_empty() {
         return match base {
             Some(catalog) => Ok(Opened {
                 catalog,
@@ -201,9 +209,12 @@ async fn finish(
                 url: store.url().to_owned(),
             }),
         };
-    };
-    match log.read_many(start..end).await {
-        Ok(tail) => replay(log, base, tail),
+    }
+    match tail {
+        Ok(mut tail) => {
+            tail.extend(after);
+            replay(log, base, tail)
+        }
         // A cleanup may have removed a prefix that a newer checkpoint covers.
         Err(LogError::Missing { version, .. }) => {
             let checkpoints = checkpoint::list(store).await?;
@@ -211,11 +222,29 @@ async fn finish(
             let Some(newer) = newest.filter(|catalog| catalog.version().0 >= version) else {
                 return Err(record_missing(log, DbVersion(version)));
             };
-            let tail = log.read_many(newer.version().0 + 1..end.max(newer.version().0 + 1));
-            let tail = tail.await.map_err(|error| log_error(log, error))?;
+            let first = newer.version().0 + 1;
+            let tail = log.read_many(first..end.max(first));
+            let mut tail = tail.await.map_err(|error| log_error(log, error))?;
+            tail.extend(read_after(log, end.max(first)).await?);
             replay(log, Some(newer), tail)
         }
         Err(other) => Err(DbError::log(other)),
+    }
+}
+
+/// Records from `first` on: none, as a rule.
+async fn read_after(log: &LogDir, first: u64) -> Result<Vec<(u64, bytes::Bytes)>, DbError> {
+    let mut all: Vec<(u64, bytes::Bytes)> = Vec::new();
+    let mut width = 1;
+    loop {
+        let next = first + all.len() as u64;
+        let read = log.read_on(next, width).await.map_err(DbError::log)?;
+        let is_end = (read.len() as u64) < width;
+        all.extend(read);
+        if is_end {
+            return Ok(all);
+        }
+        width = (width * 2).min(READ_AHEAD_MAX);
     }
 }
 

@@ -13,8 +13,8 @@ use tarndb_storage::Store;
 use crate::error::LogError;
 use crate::name::FileName;
 
-/// Entries fetched side by side.
-const READ_CONCURRENCY: usize = 16;
+/// Entries fetched side by side: the records between two checkpoints, nearly always.
+const READ_CONCURRENCY: usize = 64;
 
 /// A folder of numbered entries. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl LogDir {
         Ok(self.store.get(&self.key(version)).await?)
     }
 
-    /// Entries in ascending order; one request each, 16 at a time.
+    /// Entries in ascending order; one request each, 64 at a time.
     ///
     /// # Errors
     /// [`LogError::Missing`] names the first one that is not there.
@@ -76,6 +76,21 @@ impl LogDir {
         };
         let reads = futures::stream::iter(versions.map(read));
         reads.buffered(READ_CONCURRENCY).try_collect().await
+    }
+
+    /// Entries from `first` on, ascending, up to the first that is not there or `width` of them;
+    /// `width` requests at the same time, whatever is there.
+    ///
+    /// # Errors
+    /// The store did not answer, or refused.
+    pub async fn read_on(&self, first: u64, width: u64) -> Result<Vec<(u64, Bytes)>, LogError> {
+        let versions = first..first.saturating_add(width);
+        let reads = versions.map(|version| async move {
+            let read = self.read(version).await?;
+            Ok::<_, LogError>(read.map(|bytes| (version, bytes)))
+        });
+        let read = futures::future::try_join_all(reads).await?;
+        Ok(read.into_iter().map_while(|entry| entry).collect())
     }
 
     /// Versions greater than `version` (all for `None`), ascending; one request per 1,000.

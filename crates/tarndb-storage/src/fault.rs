@@ -1,15 +1,22 @@
 //! A store that misbehaves on purpose, from a seed.
 //!
-//! Invariant: every fault is one that a real store can show: the request had no effect, its
-//! full effect, or its full effect later; what a read returns is never altered.
+//! Invariant: every fault is one that a real store or the way to it can show: the request had
+//! no effect, its full effect, its full effect later, or twice; an answer is lost, cut off, or
+//! does not know of the last writes yet. No byte of an answer is altered.
 //! Does not: tear objects or reorder answered writes.
+//! Spec: docs/guide/faults.md.
 
-use std::collections::VecDeque;
+mod answer;
+mod kind;
+mod later;
+mod plan;
+mod report;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -22,130 +29,18 @@ use object_store::{
     RenameOptions, Result, UploadPart,
 };
 
+pub use kind::{Fault, FaultCounts, Injected, Operation};
+pub use plan::FaultPlan;
+
 use crate::context::{Context, Random, SeededRandom};
 use crate::error::StoreError;
-use crate::options::{StoreOptions, invalid};
+use later::{Later, Write};
+use report::Report;
 
-/// One way to misbehave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Fault {
-    /// An error; nothing happened. Any request.
-    ErrorBefore,
-    /// An error; everything happened. Any request.
-    ErrorAfter,
-    /// A timeout; everything happened. Writes.
-    LostAnswer,
-    /// "Already exists" although this very request created the object, as a client is told
-    /// that repeats by itself. Conditional creates.
-    SelfConflict,
-    /// "Already exists" although no object does (S3's answer 409). Conditional creates.
-    PhantomConflict,
-    /// A timeout; the request takes effect after some later requests. Conditional creates.
-    LateEffect,
-}
-
-/// How often each fault happens: probabilities between 0 and 1, together at most 1.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FaultPlan {
-    /// Where the random numbers start.
-    pub seed: u64,
-    /// Each request waits up to this long first.
-    pub latency: Duration,
-    /// See [`Fault::ErrorBefore`].
-    pub error_before: f64,
-    /// See [`Fault::ErrorAfter`].
-    pub error_after: f64,
-    /// See [`Fault::LostAnswer`].
-    pub lost_answer: f64,
-    /// See [`Fault::SelfConflict`].
-    pub self_conflict: f64,
-    /// See [`Fault::PhantomConflict`].
-    pub phantom_conflict: f64,
-    /// See [`Fault::LateEffect`].
-    pub late_effect: f64,
-}
-
-impl FaultPlan {
-    /// The plan given by options `fault.seed`, `fault.latency_ms` and `fault.<fault>` (snake
-    /// case); `None` when there are none.
-    ///
-    /// # Errors
-    /// [`StoreError::InvalidOption`] for an unknown name or a value that is not a number.
-    pub fn from_options(options: &StoreOptions) -> std::result::Result<Option<Self>, StoreError> {
-        let mut plan = Self::default();
-        let mut given = false;
-        for (key, value) in options.fault() {
-            given = true;
-            let bad = || invalid(&format!("fault.{key}"), "not a number of the kind it takes");
-            let chance = || match value.parse::<f64>() {
-                Ok(chance) if (0.0..=1.0).contains(&chance) => Ok(chance),
-                _ => Err(bad()),
-            };
-            match key {
-                "seed" => plan.seed = value.parse().map_err(|_| bad())?,
-                "latency_ms" => {
-                    plan.latency = Duration::from_millis(value.parse().map_err(|_| bad())?);
-                }
-                "error_before" => plan.error_before = chance()?,
-                "error_after" => plan.error_after = chance()?,
-                "lost_answer" => plan.lost_answer = chance()?,
-                "self_conflict" => plan.self_conflict = chance()?,
-                "phantom_conflict" => plan.phantom_conflict = chance()?,
-                "late_effect" => plan.late_effect = chance()?,
-                _ => return Err(invalid(&format!("fault.{key}"), "no such fault")),
-            }
-        }
-        Ok(given.then_some(plan))
-    }
-}
-
-/// What was injected so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FaultCounts {
-    /// Requests that passed.
-    pub none: u64,
-    /// See [`Fault::ErrorBefore`].
-    pub error_before: u64,
-    /// See [`Fault::ErrorAfter`].
-    pub error_after: u64,
-    /// See [`Fault::LostAnswer`].
-    pub lost_answer: u64,
-    /// See [`Fault::SelfConflict`].
-    pub self_conflict: u64,
-    /// See [`Fault::PhantomConflict`].
-    pub phantom_conflict: u64,
-    /// See [`Fault::LateEffect`].
-    pub late_effect: u64,
-}
-
-/// The error of an injected fault.
-#[derive(Debug)]
-pub struct Injected(pub Fault);
-
-impl fmt::Display for Injected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "injected fault: {:?}", self.0)
-    }
-}
-
-impl std::error::Error for Injected {}
-
-/// Which faults a request can meet.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Request {
-    Read,
-    Write,
-    Create,
-}
-
-#[derive(Debug)]
-struct LateWrite {
-    requests_left: u64,
-    location: Path,
-    payload: PutPayload,
-    opts: PutOptions,
-}
+/// Requests that come before a late write, at most.
+const LATE_REQUESTS_MAX: u64 = 5;
+/// Names that a stale listing does not know, at most.
+const STALE_NAMES_MAX: u64 = 3;
 
 #[derive(Debug)]
 struct State {
@@ -155,8 +50,9 @@ struct State {
     context: Context,
     active: AtomicBool,
     counts: Mutex<FaultCounts>,
-    script: Mutex<VecDeque<Fault>>,
-    late: Mutex<Vec<LateWrite>>,
+    script: Mutex<BTreeMap<Operation, VecDeque<Fault>>>,
+    later: Later,
+    report: Option<Report>,
 }
 
 /// An object store wrapper that injects the faults of a [`FaultPlan`]. Clones share all state.
@@ -170,8 +66,31 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl FaultStore {
-    /// Wraps `inner`. Latency is slept with the clock of `context`.
+    /// Wraps `inner`. Latency is slept with the clock of `context`. The plan's report is not
+    /// written.
     pub fn new(inner: Arc<dyn ObjectStore>, plan: FaultPlan, context: Context) -> Self {
+        Self::with(inner, plan, context, None)
+    }
+
+    /// The same, noting each fault in the plan's report.
+    ///
+    /// # Errors
+    /// [`StoreError::InvalidOption`] when the report cannot be opened.
+    pub fn reporting(
+        inner: Arc<dyn ObjectStore>,
+        plan: FaultPlan,
+        context: Context,
+    ) -> std::result::Result<Self, StoreError> {
+        let report = plan.report.as_deref().map(Report::open).transpose()?;
+        Ok(Self::with(inner, plan, context, report))
+    }
+
+    fn with(
+        inner: Arc<dyn ObjectStore>,
+        plan: FaultPlan,
+        context: Context,
+        report: Option<Report>,
+    ) -> Self {
         let state = State {
             inner,
             random: SeededRandom::new(plan.seed),
@@ -180,7 +99,8 @@ impl FaultStore {
             active: AtomicBool::new(true),
             counts: Mutex::default(),
             script: Mutex::default(),
-            late: Mutex::default(),
+            later: Later::default(),
+            report,
         };
         Self {
             state: Arc::new(state),
@@ -199,38 +119,40 @@ impl FaultStore {
 
     /// The next conditional creates meet these faults, in order, before the plan goes on.
     pub fn script(&self, faults: impl IntoIterator<Item = Fault>) {
-        lock(&self.state.script).extend(faults);
+        self.script_for(Operation::Create, faults);
+    }
+
+    /// The same for any kind of request; a fault that it cannot meet is passed over.
+    pub fn script_for(&self, operation: Operation, faults: impl IntoIterator<Item = Fault>) {
+        let faults = faults.into_iter().filter(|fault| fault.can_meet(operation));
+        lock(&self.state.script)
+            .entry(operation)
+            .or_default()
+            .extend(faults);
     }
 
     /// Carries out every late effect now.
     pub async fn settle(&self) {
-        let due = std::mem::take(&mut *lock(&self.state.late));
-        self.state.carry_out(due).await;
+        self.state.later.settle(&self.state.inner).await;
     }
 }
 
 impl State {
     /// Waits, carries out what is due, and decides what happens to a request.
-    async fn admit(&self, request: Request) -> Option<Fault> {
+    async fn admit(&self, operation: Operation, key: &Path) -> Option<Fault> {
         if !self.plan.latency.is_zero() && self.active.load(Ordering::SeqCst) {
-            self.context
-                .sleep(self.plan.latency.mul_f64(self.chance()))
-                .await;
+            let share = 1.0 + self.plan.jitter * (2.0 * self.chance() - 1.0);
+            self.context.sleep(self.plan.latency.mul_f64(share)).await;
         }
-        let due = self.take_due();
-        self.carry_out(due).await;
-        let fault = self.draw(request);
-        let mut counts = lock(&self.counts);
-        let counter = match fault {
-            None => &mut counts.none,
-            Some(Fault::ErrorBefore) => &mut counts.error_before,
-            Some(Fault::ErrorAfter) => &mut counts.error_after,
-            Some(Fault::LostAnswer) => &mut counts.lost_answer,
-            Some(Fault::SelfConflict) => &mut counts.self_conflict,
-            Some(Fault::PhantomConflict) => &mut counts.phantom_conflict,
-            Some(Fault::LateEffect) => &mut counts.late_effect,
-        };
-        *counter += 1;
+        self.later.pass(&self.inner).await;
+        let fault = self.draw(operation);
+        lock(&self.counts).add(fault);
+        if let Some(fault) = fault {
+            tracing::debug!(fault = fault.name(), operation = operation.name(), %key, "injected");
+            if let Some(report) = &self.report {
+                report.note(fault, operation, key);
+            }
+        }
         fault
     }
 
@@ -238,28 +160,24 @@ impl State {
         (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn draw(&self, request: Request) -> Option<Fault> {
+    /// A number from 1 to `max`.
+    fn dice(&self, max: u64) -> u64 {
+        1 + self.random.next_u64() % max
+    }
+
+    fn draw(&self, operation: Operation) -> Option<Fault> {
         if !self.active.load(Ordering::SeqCst) {
             return None;
         }
-        if request == Request::Create
-            && let Some(scripted) = lock(&self.script).pop_front()
-        {
-            return Some(scripted);
+        let scripted = lock(&self.script)
+            .get_mut(&operation)
+            .and_then(VecDeque::pop_front);
+        if scripted.is_some() {
+            return scripted;
         }
-        let plan = &self.plan;
-        let write = request != Request::Read;
-        let create = request == Request::Create;
-        let table = [
-            (true, plan.error_before, Fault::ErrorBefore),
-            (true, plan.error_after, Fault::ErrorAfter),
-            (write, plan.lost_answer, Fault::LostAnswer),
-            (create, plan.self_conflict, Fault::SelfConflict),
-            (create, plan.phantom_conflict, Fault::PhantomConflict),
-            (create, plan.late_effect, Fault::LateEffect),
-        ];
         let mut left = self.chance();
-        for (_, chance, fault) in table.into_iter().filter(|(applies, _, _)| *applies) {
+        for fault in Fault::ALL {
+            let chance = self.plan.chance(operation, fault);
             if left < chance {
                 return Some(fault);
             }
@@ -268,26 +186,26 @@ impl State {
         None
     }
 
-    fn take_due(&self) -> Vec<LateWrite> {
-        let mut late = lock(&self.late);
-        for write in late.iter_mut() {
-            write.requests_left = write.requests_left.saturating_sub(1);
-        }
-        let (due, waiting) = late.drain(..).partition(|write| write.requests_left == 0);
-        *late = waiting;
-        due
-    }
-
-    async fn carry_out(&self, due: Vec<LateWrite>) {
-        for LateWrite {
-            location,
-            payload,
-            opts,
-            ..
-        } in due
-        {
-            let result = self.inner.put_opts(&location, payload, opts).await;
-            tracing::debug!(%location, stored = result.is_ok(), "late effect");
+    /// Runs `work` as `fault` says.
+    async fn around<T>(
+        &self,
+        fault: Option<Fault>,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        match fault {
+            None | Some(Fault::Duplicate | Fault::PartialRead | Fault::StaleList) => work.await,
+            Some(fault @ Fault::ErrorBefore) => Err(error(fault)),
+            Some(Fault::Stall) => {
+                if self.chance() < 0.5 {
+                    let _never_told = work.await;
+                }
+                std::future::pending().await
+            }
+            Some(fault) => {
+                // The request's own refusal stands: it was answered.
+                work.await?;
+                Err(error(fault))
+            }
         }
     }
 }
@@ -303,19 +221,6 @@ fn conflict(location: &Path, fault: Fault) -> Error {
     Error::AlreadyExists {
         path: location.to_string(),
         source: Box::new(Injected(fault)),
-    }
-}
-
-/// Runs `work` as `fault` says.
-async fn around<T>(fault: Option<Fault>, work: impl Future<Output = Result<T>>) -> Result<T> {
-    match fault {
-        None => work.await,
-        Some(fault @ Fault::ErrorBefore) => Err(error(fault)),
-        Some(fault) => {
-            // The request's own refusal stands: it was answered.
-            work.await?;
-            Err(error(fault))
-        }
     }
 }
 
@@ -335,14 +240,16 @@ impl ObjectStore for FaultStore {
         opts: PutOptions,
     ) -> Result<PutResult> {
         let state = &self.state;
-        let create = opts.mode == PutMode::Create;
-        let fault = state
-            .admit(if create {
-                Request::Create
-            } else {
-                Request::Write
-            })
-            .await;
+        let operation = match opts.mode {
+            PutMode::Create => Operation::Create,
+            PutMode::Overwrite | PutMode::Update(_) => Operation::Put,
+        };
+        let fault = state.admit(operation, location).await;
+        let again = Write::Put {
+            location: location.clone(),
+            payload: payload.clone(),
+            opts: opts.clone(),
+        };
         match fault {
             Some(fault @ Fault::PhantomConflict) => Err(conflict(location, fault)),
             Some(fault @ Fault::SelfConflict) => {
@@ -350,17 +257,18 @@ impl ObjectStore for FaultStore {
                 Err(conflict(location, fault))
             }
             Some(fault @ Fault::LateEffect) => {
-                let requests_left = 1 + state.random.next_u64() % 5;
-                let location = location.clone();
-                lock(&state.late).push(LateWrite {
-                    requests_left,
-                    location,
-                    payload,
-                    opts,
-                });
+                state.later.put_off(state.dice(LATE_REQUESTS_MAX), again);
                 Err(error(fault))
             }
-            fault => around(fault, state.inner.put_opts(location, payload, opts)).await,
+            Some(Fault::Duplicate) => {
+                let result = state.inner.put_opts(location, payload, opts).await?;
+                state.later.put_off(state.dice(LATE_REQUESTS_MAX), again);
+                Ok(result)
+            }
+            fault => {
+                let put = state.inner.put_opts(location, payload, opts);
+                state.around(fault, put).await
+            }
         }
     }
 
@@ -369,22 +277,44 @@ impl ObjectStore for FaultStore {
         location: &Path,
         opts: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        let fault = self.state.admit(Request::Write).await;
-        let inner = around(fault, self.state.inner.put_multipart_opts(location, opts)).await?;
+        let state = &self.state;
+        let fault = state.admit(Operation::Part, location).await;
+        let begin = state.inner.put_multipart_opts(location, opts);
         Ok(Box::new(FaultUpload {
-            inner,
-            state: Arc::clone(&self.state),
+            inner: state.around(fault, begin).await?,
+            location: location.clone(),
+            state: Arc::clone(state),
         }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let fault = self.state.admit(Request::Read).await;
-        around(fault, self.state.inner.get_opts(location, options)).await
+        let state = &self.state;
+        let operation = match options.head {
+            true => Operation::Head,
+            false => Operation::Get,
+        };
+        let fault = state.admit(operation, location).await;
+        let result = state
+            .around(fault, state.inner.get_opts(location, options))
+            .await?;
+        match fault {
+            Some(Fault::PartialRead) => {
+                answer::cut_body(result, state.chance(), state.chance() < 0.5).await
+            }
+            _ => Ok(result),
+        }
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let fault = self.state.admit(Request::Read).await;
-        around(fault, self.state.inner.get_ranges(location, ranges)).await
+        let state = &self.state;
+        let fault = state.admit(Operation::Get, location).await;
+        let parts = state
+            .around(fault, state.inner.get_ranges(location, ranges))
+            .await?;
+        match fault {
+            Some(Fault::PartialRead) => Ok(answer::cut_ranges(parts, state.chance())),
+            _ => Ok(parts),
+        }
     }
 
     fn delete_stream(
@@ -396,8 +326,12 @@ impl ObjectStore for FaultStore {
             let state = Arc::clone(&state);
             async move {
                 let location = location?;
-                let fault = state.admit(Request::Write).await;
-                around(fault, state.inner.delete(&location)).await?;
+                let fault = state.admit(Operation::Delete, &location).await;
+                state.around(fault, state.inner.delete(&location)).await?;
+                if fault == Some(Fault::Duplicate) {
+                    let again = Write::Delete(location.clone());
+                    state.later.put_off(state.dice(LATE_REQUESTS_MAX), again);
+                }
                 Ok(location)
             }
         };
@@ -406,7 +340,8 @@ impl ObjectStore for FaultStore {
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         let prefix = prefix.cloned();
-        self.listing(move |inner| inner.list(prefix.as_ref()))
+        let place = prefix.clone().unwrap_or_default();
+        self.listing(place, move |inner| inner.list(prefix.as_ref()))
     }
 
     fn list_with_offset(
@@ -415,40 +350,71 @@ impl ObjectStore for FaultStore {
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
         let (prefix, offset) = (prefix.cloned(), offset.clone());
-        self.listing(move |inner| inner.list_with_offset(prefix.as_ref(), &offset))
+        let place = prefix.clone().unwrap_or_default();
+        self.listing(place, move |inner| {
+            inner.list_with_offset(prefix.as_ref(), &offset)
+        })
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        let fault = self.state.admit(Request::Read).await;
-        around(fault, self.state.inner.list_with_delimiter(prefix)).await
+        let state = &self.state;
+        let place = prefix.cloned().unwrap_or_default();
+        let fault = state.admit(Operation::List, &place).await;
+        let mut listed = state
+            .around(fault, state.inner.list_with_delimiter(prefix))
+            .await?;
+        if fault == Some(Fault::StaleList) {
+            listed.objects = answer::stale(listed.objects, state.stale_names());
+        }
+        Ok(listed)
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        let fault = self.state.admit(Request::Write).await;
-        around(fault, self.state.inner.copy_opts(from, to, options)).await
+        let state = &self.state;
+        let fault = state.admit(Operation::Part, to).await;
+        let copy = state.inner.copy_opts(from, to, options);
+        state.around(fault, copy).await
     }
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        let fault = self.state.admit(Request::Write).await;
-        around(fault, self.state.inner.rename_opts(from, to, options)).await
+        let state = &self.state;
+        let fault = state.admit(Operation::Part, to).await;
+        let rename = state.inner.rename_opts(from, to, options);
+        state.around(fault, rename).await
+    }
+}
+
+impl State {
+    fn stale_names(&self) -> usize {
+        usize::try_from(self.dice(STALE_NAMES_MAX)).unwrap_or(1)
     }
 }
 
 impl FaultStore {
-    /// A listing that fails at its start, or at its end, or not at all.
-    fn listing<F>(&self, list: F) -> BoxStream<'static, Result<ObjectMeta>>
+    /// A listing that fails at its start, or at its end, or does not know the last names, or is
+    /// as it should be.
+    fn listing<F>(&self, place: Path, list: F) -> BoxStream<'static, Result<ObjectMeta>>
     where
         F: FnOnce(&dyn ObjectStore) -> BoxStream<'static, Result<ObjectMeta>> + Send + 'static,
     {
         let state = Arc::clone(&self.state);
         let start = async move {
-            let fault = state.admit(Request::Read).await;
-            let tail = match fault {
-                Some(fault @ Fault::ErrorBefore) => return Err(error(fault)),
-                Some(fault) => vec![Err(error(fault))],
-                None => Vec::new(),
-            };
-            Ok(list(&state.inner).chain(futures::stream::iter(tail)))
+            let fault = state.admit(Operation::List, &place).await;
+            match fault {
+                Some(Fault::StaleList) => {
+                    let listed: Vec<ObjectMeta> = list(&state.inner).try_collect().await?;
+                    let known = answer::stale(listed, state.stale_names());
+                    Ok(futures::stream::iter(known.into_iter().map(Ok)).boxed())
+                }
+                Some(fault @ Fault::ErrorAfter) => {
+                    let end = futures::stream::iter([Err(error(fault))]);
+                    Ok(list(&state.inner).chain(end).boxed())
+                }
+                fault => {
+                    let listing = async { Ok(list(&state.inner)) };
+                    state.around(fault, listing).await
+                }
+            }
         };
         start.into_stream().try_flatten().boxed()
     }
@@ -457,6 +423,7 @@ impl FaultStore {
 #[derive(Debug)]
 struct FaultUpload {
     inner: Box<dyn MultipartUpload>,
+    location: Path,
     state: Arc<State>,
 }
 
@@ -464,20 +431,21 @@ struct FaultUpload {
 impl MultipartUpload for FaultUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
         let (state, part) = (Arc::clone(&self.state), self.inner.put_part(data));
+        let location = self.location.clone();
         Box::pin(async move {
-            let fault = state.admit(Request::Write).await;
-            around(fault, part).await
+            let fault = state.admit(Operation::Part, &location).await;
+            state.around(fault, part).await
         })
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
-        let fault = self.state.admit(Request::Write).await;
-        around(fault, self.inner.complete()).await
+        let fault = self.state.admit(Operation::Part, &self.location).await;
+        self.state.around(fault, self.inner.complete()).await
     }
 
     async fn abort(&mut self) -> Result<()> {
-        let fault = self.state.admit(Request::Write).await;
-        around(fault, self.inner.abort()).await
+        let fault = self.state.admit(Operation::Part, &self.location).await;
+        self.state.around(fault, self.inner.abort()).await
     }
 }
 

@@ -4,13 +4,14 @@
 //! Does not: know records, tables or formats.
 //! Spec: docs/format/log.md, "What the store must do".
 //!
-//! - [`context`]: time and randomness.
+//! - [`context`]: time and randomness. [`virtual_clock`]: time for simulations.
 //! - [`store`]: the seam; outcomes of a put-if-absent. `probe`: proof that a store honours it.
 //! - [`location`]: what a URL names. [`options`]: storage options. [`environment`]:
 //!   what the process's says about clouds. `open`: from URL to store.
 //! - [`local`]: the durable folder. `remote`: S3, GCS, Azure.
 //! - [`held`]: objects that can be read before they are stored.
-//! - [`meter`]: counts requests. `fault`, `conformance`, `powercut`, `stub`: for tests.
+//! - [`retry`]: repeats what failed in passing. [`meter`]: counts requests.
+//! - `fault`, `conformance`, `powercut`, `stub`: for tests.
 
 pub mod context;
 pub mod environment;
@@ -23,7 +24,9 @@ mod open;
 pub mod options;
 mod probe;
 mod remote;
+pub mod retry;
 pub mod store;
+pub mod virtual_clock;
 
 #[cfg(any(test, feature = "test-util"))]
 pub mod conformance;
@@ -44,4 +47,6 @@ pub use object_store::path::Path;
 pub use open::{open, open_in};
 pub use options::{Durability, StoreOptions};
 pub use remote::RemoteFailure;
+pub use retry::RetryPolicy;
 pub use store::{ObjectInfo, PutOutcome, Store};
+pub use virtual_clock::VirtualClock;

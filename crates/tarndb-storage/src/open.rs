@@ -18,6 +18,7 @@ use crate::local::DurableLocal;
 use crate::location::{self, Cloud, Location};
 use crate::options::{StoreOptions, invalid};
 use crate::remote::Wanted;
+use crate::retry::RetryPolicy;
 use crate::store::Store;
 
 /// Stores behind `memory://` URLs, by name, for as long as the process lives.
@@ -45,6 +46,11 @@ pub fn open_in(
 ) -> Result<Store, StoreError> {
     let location = location::parse(url)?;
     let shown = shown(&location);
+    let policy = options.retry_policy(match location {
+        Location::Folder(_) => RetryPolicy::of_folder(),
+        Location::Memory { .. } => RetryPolicy::default(),
+        Location::Cloud { .. } => RetryPolicy::of_cloud(),
+    })?;
     let objects: Arc<dyn ObjectStore> = match location {
         Location::Folder(path) => folder(path, options, &context)?,
         Location::Memory { name, prefix } => {
@@ -73,7 +79,7 @@ pub fn open_in(
         }
     };
     let objects = with_faults(objects, options, &context)?;
-    Ok(Store::new(objects, &shown, context))
+    Ok(Store::new(objects, &shown, context).retrying(policy))
 }
 
 fn folder(
@@ -148,11 +154,10 @@ fn with_faults(
 ) -> Result<Arc<dyn ObjectStore>, StoreError> {
     match crate::fault::FaultPlan::from_options(options)? {
         None => Ok(objects),
-        Some(plan) => Ok(Arc::new(crate::fault::FaultStore::new(
-            objects,
-            plan,
-            context.clone(),
-        ))),
+        Some(plan) => {
+            let faults = crate::fault::FaultStore::reporting(objects, plan, context.clone())?;
+            Ok(Arc::new(faults))
+        }
     }
 }
 

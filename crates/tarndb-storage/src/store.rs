@@ -20,6 +20,7 @@ use crate::context::Context;
 use crate::error::StoreError;
 use crate::held::{Held, HeldFile, HeldStore, Origin};
 use crate::meter::{Meter, MeteredStore};
+use crate::retry::{RetryPolicy, RetryStore};
 
 /// The answer to a put-if-absent.
 #[derive(Debug)]
@@ -76,6 +77,21 @@ impl Store {
             url: url.into(),
             meter,
             context,
+        }
+    }
+
+    /// This store, with requests bounded in time, and repeated where that is safe. Held
+    /// objects are not taken along.
+    #[must_use]
+    pub fn retrying(&self, policy: RetryPolicy) -> Self {
+        let inner = Arc::clone(&self.stored);
+        let stored: Arc<dyn ObjectStore> =
+            Arc::new(RetryStore::new(inner, policy, self.context.clone()));
+        Self {
+            objects: Arc::clone(&stored),
+            stored,
+            held: None,
+            ..self.clone()
         }
     }
 

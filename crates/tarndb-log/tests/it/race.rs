@@ -110,13 +110,17 @@ async fn race(
 fn plan(seed: u64) -> FaultPlan {
     FaultPlan {
         seed,
-        latency: Duration::from_millis(20),
+        latency: Duration::from_millis(10),
+        jitter: 1.0,
         error_before: 0.05,
         error_after: 0.05,
         lost_answer: 0.15,
         self_conflict: 0.1,
         phantom_conflict: 0.05,
         late_effect: 0.1,
+        duplicate: 0.1,
+        partial_read: 0.1,
+        ..FaultPlan::default()
     }
 }
 

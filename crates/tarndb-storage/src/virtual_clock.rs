@@ -13,9 +13,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tarndb_storage::Clock;
 use tarndb_types::TimestampMs;
 use tokio::runtime::{Builder, Runtime};
+
+use crate::context::Clock;
 
 /// Where its wall clock starts, milliseconds since 1970 UTC.
 const START_MS: i64 = 1_764_500_000_000;
