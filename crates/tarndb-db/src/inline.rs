@@ -17,11 +17,11 @@ use tarndb_storage::{Origin, Path, StoreError};
 use tarndb_table::data_key;
 use tarndb_types::{DbVersion, TableId, TableVersion};
 
-use crate::cache::Lru;
 use crate::catalog::TableEntry;
 use crate::error::DbError;
 use crate::open;
 use crate::record::TableEntryAction;
+use tarndb_storage::Lru;
 
 /// Files kept in memory, and their bytes.
 const FILES_MAX: usize = 1 << 16;

@@ -16,7 +16,6 @@
 //! - [`compact`]: files written anew, their rows unchanged.
 //! - [`status`], [`history`], [`check`]: what is there, what was done, whether it is sound.
 
-mod cache;
 pub mod catalog;
 pub mod check;
 pub mod checkpoint;

@@ -14,7 +14,6 @@ use tarndb_table::codec::{Entry, LoadRequest};
 use tarndb_table::{Deletion, DvDescriptor, RowSet, TableState};
 use tarndb_types::{DbVersion, TableId, TableVersion, TxnId};
 
-use crate::cache::Lru;
 use crate::catalog::TableEntry;
 use crate::database::Inner;
 use crate::error::DbError;
@@ -22,6 +21,7 @@ use crate::hash::sha256_hex;
 use crate::inline::keyed;
 use crate::open;
 use crate::record::{EntryBody, Record, Staged, TableEntryAction};
+use tarndb_storage::Lru;
 
 /// Records kept in memory: enough to judge and publish without reading them again.
 const RECORDS_MAX: usize = 256;

@@ -102,7 +102,7 @@ impl Held {
     }
 
     /// The bytes of `key`, when they are not to be asked of the store.
-    async fn find(&self, key: &Path) -> Result<Option<Bytes>, StoreError> {
+    pub(crate) async fn find(&self, key: &Path) -> Result<Option<Bytes>, StoreError> {
         let held = self.shared.lock().get(key).map(|held| held.bytes.clone());
         match held {
             Some(bytes) => Ok(Some(bytes)),

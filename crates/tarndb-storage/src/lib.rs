@@ -11,22 +11,29 @@
 //! - [`local`]: the durable folder. `remote`: S3, GCS, Azure.
 //! - [`held`]: objects that can be read before they are stored.
 //! - [`retry`]: repeats what failed in passing. [`meter`]: counts requests.
+//! - [`write_once`]: objects that never change. `disk_cache`: their bytes on a disk of this
+//!   machine. [`derived`]: what was computed from them. `ranges`: which requests fetch them.
 //! - `fault`, `conformance`, `powercut`, `stub`: for tests.
 
 pub mod context;
+pub mod derived;
+mod disk_cache;
 pub mod environment;
 pub mod error;
 pub mod held;
 pub mod local;
 pub mod location;
+mod lru;
 pub mod meter;
 mod open;
 pub mod options;
 mod probe;
+mod ranges;
 mod remote;
 pub mod retry;
 pub mod store;
 pub mod virtual_clock;
+pub mod write_once;
 
 #[cfg(any(test, feature = "test-util"))]
 pub mod conformance;
@@ -36,12 +43,15 @@ pub mod fault;
 pub mod stub;
 
 pub use context::{Clock, Context, Random, SeededRandom, SystemClock};
+pub use derived::{Derived, ObjectId};
+pub use disk_cache::DiskCacheOptions;
 pub use environment::Environment;
 pub use error::{StoreError, StoreErrorKind};
 pub use held::{Held, HeldFile, Origin};
 pub use local::DurableLocal;
 #[cfg(any(test, feature = "test-util"))]
 pub use local::powercut;
+pub use lru::Lru;
 pub use meter::{Counts, Meter};
 pub use object_store::path::Path;
 pub use open::{open, open_in};
@@ -50,3 +60,4 @@ pub use remote::RemoteFailure;
 pub use retry::RetryPolicy;
 pub use store::{ObjectInfo, PutOutcome, Store};
 pub use virtual_clock::VirtualClock;
+pub use write_once::WriteOnce;

@@ -15,12 +15,13 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetRange, GetResult, ListResult, MultipartUpload,
-    OBJECT_STORE_COALESCE_DEFAULT, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions,
-    PutOptions, PutPayload, PutResult, RenameOptions, Result, UploadPart,
+    CopyOptions, GetOptions, GetRange, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
+    Result, UploadPart,
 };
 
 use crate::error::StoreError;
+use crate::ranges::requests;
 
 /// Requests and bytes, by kind. Subtract two of them to learn what happened between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -304,22 +305,7 @@ pub(crate) fn short_read(key: &Path, wanted: &Range<u64>, got: u64) -> object_st
 
 /// How many requests a remote store makes for `ranges`: near neighbours are fetched together.
 fn coalesced(ranges: &[Range<u64>]) -> u64 {
-    let mut sorted: Vec<&Range<u64>> = ranges.iter().collect();
-    sorted.sort_by_key(|range| range.start);
-    let mut requests = 0;
-    let mut reach: Option<u64> = None;
-    for range in sorted {
-        match reach {
-            Some(end) if range.start <= end.saturating_add(OBJECT_STORE_COALESCE_DEFAULT) => {
-                reach = Some(end.max(range.end));
-            }
-            _ => {
-                requests += 1;
-                reach = Some(range.end);
-            }
-        }
-    }
-    requests
+    bytes_of(requests(ranges).len())
 }
 
 #[derive(Debug)]

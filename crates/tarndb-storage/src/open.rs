@@ -79,7 +79,30 @@ pub fn open_in(
         }
     };
     let objects = with_faults(objects, options, &context)?;
-    Ok(Store::new(objects, &shown, context).retrying(policy))
+    let store = Store::new(objects, &shown, context).retrying(policy);
+    Ok(match options.disk_cache()? {
+        None => store,
+        Some(cache) => store.caching(cache, &identity(&shown, options, environment)),
+    })
+}
+
+/// What tells the store of a URL from all others: another endpoint or account may have buckets
+/// of the same name.
+fn identity(shown: &str, options: &StoreOptions, environment: &Environment) -> String {
+    const TELLING: [&str; 3] = ["endpoint", "account", "profile"];
+    let given = options.cloud();
+    let ambient = environment.variables.iter();
+    let ambient = ambient.map(|(name, value)| (name.as_str(), value.as_str()));
+    let mut telling: Vec<String> = given
+        .chain(ambient)
+        .map(|(name, value)| (name.to_ascii_lowercase(), value))
+        .filter(|(name, _)| TELLING.iter().any(|word| name.contains(word)))
+        .filter(|(name, _)| !name.contains("key"))
+        .map(|(name, value)| format!("\n{name}={value}"))
+        .collect();
+    telling.sort_unstable();
+    telling.insert(0, shown.to_owned());
+    telling.concat()
 }
 
 fn folder(

@@ -6,11 +6,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use crate::disk_cache::DiskCacheOptions;
 use crate::error::StoreError;
 use crate::retry::RetryPolicy;
 
 /// What the names of our options about repeated requests begin with.
 const RETRY: &str = "retry.";
+
+/// Bound of a cache on disk that is given none.
+const CACHE_BYTES: u64 = 10 << 30;
+/// A smaller bound would keep next to nothing.
+const CACHE_BYTES_LEAST: u64 = 16 << 20;
 
 /// Whether a local write waits for the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +31,7 @@ pub enum Durability {
 /// Options of a store by name, as given by `--storage-option K=V`.
 ///
 /// Ours: `durability` = `full` (default) | `none`; `retry.attempt_ms`, `retry.budget_ms`
-/// ([`RetryPolicy`]); in debug builds `fault.*`. Everything else
+/// ([`RetryPolicy`]); `cache.dir`, `cache.max_bytes`; in debug builds `fault.*`. Everything else
 /// goes to the client of the cloud named by the URL (`aws_region`, `google_service_account`, ...).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StoreOptions {
@@ -83,6 +89,40 @@ impl StoreOptions {
         Ok(policy)
     }
 
+    /// The options `cache.dir`, a folder, and `cache.max_bytes`, a number of bytes or one with
+    /// a unit (`500MiB`, `10GiB`; 10 GiB if not given). `None` without a folder.
+    ///
+    /// # Errors
+    /// [`StoreError::InvalidOption`] for another `cache.` option, for a size that is none, and
+    /// for a size without a folder.
+    pub fn disk_cache(&self) -> Result<Option<DiskCacheOptions>, StoreError> {
+        let mut bytes_max = None;
+        for (key, value) in &self.values {
+            match key.strip_prefix("cache.") {
+                None | Some("dir") => {}
+                Some("max_bytes") => {
+                    let size = parse_size(value).filter(|size| *size >= CACHE_BYTES_LEAST);
+                    let reason =
+                        "use a number of bytes or one with a unit, such as 10GiB; at least 16MiB";
+                    bytes_max = Some(size.ok_or_else(|| invalid(key, reason))?);
+                }
+                Some(_) => return Err(invalid(key, "use cache.dir or cache.max_bytes")),
+            }
+        }
+        match (self.values.get("cache.dir"), bytes_max) {
+            (Some(folder), _) if folder.is_empty() => Err(invalid("cache.dir", "name a folder")),
+            (Some(folder), bytes_max) => Ok(Some(DiskCacheOptions {
+                folder: folder.into(),
+                bytes_max: bytes_max.unwrap_or(CACHE_BYTES),
+            })),
+            (None, Some(_)) => Err(invalid(
+                "cache.max_bytes",
+                "name a folder with cache.dir too",
+            )),
+            (None, None) => Ok(None),
+        }
+    }
+
     /// The options that are not ours.
     pub(crate) fn cloud(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self
@@ -90,7 +130,8 @@ impl StoreOptions {
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()));
         all.filter(|(key, _)| {
-            *key != "durability" && !key.starts_with("fault.") && !key.starts_with(RETRY)
+            let ours = ["fault.", "cache.", RETRY];
+            *key != "durability" && !ours.iter().any(|prefix| key.starts_with(prefix))
         })
     }
 
@@ -99,6 +140,25 @@ impl StoreOptions {
         let all = self.values.iter();
         all.filter_map(|(key, value)| Some((key.strip_prefix("fault.")?, value.as_str())))
     }
+}
+
+/// A number of bytes, with or without a unit of 1,024s.
+fn parse_size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let unit = match text
+        .get(digits.len()..)?
+        .trim()
+        .to_ascii_lowercase()
+        .as_str()
+    {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        "t" | "tb" | "tib" => 1 << 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 /// An error that names the option and never its value.

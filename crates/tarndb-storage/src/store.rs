@@ -17,10 +17,13 @@ use object_store::{Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, P
 use tarndb_types::TimestampMs;
 
 use crate::context::Context;
+use crate::derived::{Derived, ObjectId};
+use crate::disk_cache::{DiskCache, DiskCacheOptions};
 use crate::error::StoreError;
 use crate::held::{Held, HeldFile, HeldStore, Origin};
 use crate::meter::{Meter, MeteredStore};
 use crate::retry::{RetryPolicy, RetryStore};
+use crate::write_once::WriteOnce;
 
 /// The answer to a put-if-absent.
 #[derive(Debug)]
@@ -51,6 +54,8 @@ pub struct Store {
     /// What is stored, without what is held.
     stored: Arc<dyn ObjectStore>,
     held: Option<Held>,
+    derived: Derived,
+    disk_cache: Option<DiskCache>,
     url: Arc<str>,
     meter: Meter,
     context: Context,
@@ -74,6 +79,8 @@ impl Store {
             stored: Arc::clone(&objects),
             objects,
             held: None,
+            derived: Derived::default(),
+            disk_cache: None,
             url: url.into(),
             meter,
             context,
@@ -113,12 +120,25 @@ impl Store {
         }
     }
 
-    /// This store without what is held: what anybody else would see.
+    /// This store with a cache on disk for what is read by [`Self::write_once`]. `identity`
+    /// tells the store from all others, endpoint included.
+    #[must_use]
+    pub fn caching(self, options: DiskCacheOptions, identity: &str) -> Self {
+        let cache = DiskCache::new(options, identity, self.context.clone());
+        Self {
+            disk_cache: Some(cache),
+            ..self
+        }
+    }
+
+    /// This store without what is held or cached: what anybody else would see.
     #[must_use]
     pub fn direct(&self) -> Self {
         Self {
             objects: Arc::clone(&self.stored),
             held: None,
+            derived: Derived::default(),
+            disk_cache: None,
             ..self.clone()
         }
     }
@@ -126,6 +146,20 @@ impl Store {
     /// Room for objects that can be read before they are stored, if there is any.
     pub fn held(&self) -> Option<&Held> {
         self.held.as_ref()
+    }
+
+    /// What was computed from objects that never change.
+    pub fn derived(&self) -> &Derived {
+        &self.derived
+    }
+
+    pub(crate) fn disk_cache(&self) -> Option<&DiskCache> {
+        self.disk_cache.as_ref()
+    }
+
+    /// An object that is never written again once it exists; makes no request.
+    pub fn write_once(&self, id: ObjectId) -> WriteOnce {
+        WriteOnce::new(self.clone(), id)
     }
 
     /// Stores a held object, unless that was done before; one request. Durable when it returns.

@@ -19,14 +19,15 @@ use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{
     CopyMode, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult,
-    MultipartUpload, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload,
-    PutResult, RenameOptions, RenameTargetMode, Result, UploadPart,
+    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, RenameOptions, RenameTargetMode, Result, UploadPart,
 };
 
 use super::limits::{self, within};
 use super::operation::Operation;
 use super::secrets::Secrets;
 use crate::context::Context;
+use crate::ranges;
 
 /// Attempts of a conditional write which the store asks to try again.
 const ASKED_AGAIN_MAX: u32 = 4;
@@ -160,7 +161,8 @@ impl ObjectStore for Remote {
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.run(self.patient.get_ranges(location, ranges)).await
+        let read = |range| self.patient.get_range(location, range);
+        self.run(ranges::fetch(ranges, read)).await
     }
 
     fn delete_stream(

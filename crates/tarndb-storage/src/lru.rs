@@ -1,14 +1,15 @@
 //! A bounded map that forgets what was used longest ago.
 //!
 //! Invariant: never holds more than its capacity, nor (but for one entry) more weight than it
-//! may. Only immutable things are cached, so an entry is never stale.
+//! may. Only what never changes is kept, so an entry is never stale.
+//! Does not: lock.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
 /// The cache; not synchronised.
-pub(crate) struct Lru<K, V> {
+pub struct Lru<K, V> {
     entries: BTreeMap<K, Slot<V>>,
     /// Keys by the moment of their last use.
     by_use: BTreeMap<u64, K>,
@@ -25,7 +26,8 @@ struct Slot<V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Lru<K, V> {
-    pub(crate) fn new(capacity: usize) -> Self {
+    /// A cache of at most `capacity` entries, and at least one.
+    pub fn new(capacity: usize) -> Self {
         Self {
             entries: BTreeMap::new(),
             by_use: BTreeMap::new(),
@@ -37,12 +39,13 @@ impl<K: Ord + Clone, V: Clone> Lru<K, V> {
     }
 
     /// Bounds the sum of the weights, which [`Self::insert_weighing`] states, too.
-    pub(crate) fn with_weight_max(mut self, weight_max: usize) -> Self {
+    pub fn with_weight_max(mut self, weight_max: usize) -> Self {
         self.weight_max = weight_max;
         self
     }
 
-    pub(crate) fn get(&mut self, key: &K) -> Option<V> {
+    /// The value, which was used just now.
+    pub fn get(&mut self, key: &K) -> Option<V> {
         self.tick += 1;
         let slot = self.entries.get_mut(key)?;
         self.by_use.remove(&slot.used);
@@ -51,7 +54,8 @@ impl<K: Ord + Clone, V: Clone> Lru<K, V> {
         Some(slot.value.clone())
     }
 
-    pub(crate) fn remove(&mut self, key: &K) {
+    /// Forgets an entry.
+    pub fn remove(&mut self, key: &K) {
         if let Some(gone) = self.entries.remove(key) {
             self.by_use.remove(&gone.used);
             self.weight = self.weight.saturating_sub(gone.weight);
@@ -59,7 +63,7 @@ impl<K: Ord + Clone, V: Clone> Lru<K, V> {
     }
 
     /// The entry with the greatest key in the range.
-    pub(crate) fn newest_in(&mut self, range: RangeInclusive<K>) -> Option<(K, V)> {
+    pub fn newest_in(&mut self, range: RangeInclusive<K>) -> Option<(K, V)> {
         self.tick += 1;
         let (key, slot) = self.entries.range_mut(range).next_back()?;
         self.by_use.remove(&slot.used);
@@ -68,11 +72,13 @@ impl<K: Ord + Clone, V: Clone> Lru<K, V> {
         Some((key.clone(), slot.value.clone()))
     }
 
-    pub(crate) fn insert(&mut self, key: K, value: V) {
+    /// Keeps a value that weighs nothing.
+    pub fn insert(&mut self, key: K, value: V) {
         self.insert_weighing(key, value, 0);
     }
 
-    pub(crate) fn insert_weighing(&mut self, key: K, value: V, weight: usize) {
+    /// Keeps a value, and forgets others until all bounds are kept.
+    pub fn insert_weighing(&mut self, key: K, value: V, weight: usize) {
         self.tick += 1;
         let slot = Slot {
             value,
