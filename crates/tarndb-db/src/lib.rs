@@ -38,6 +38,7 @@ mod priority;
 pub mod publish;
 pub mod record;
 pub mod retry;
+mod scan;
 pub mod snapshot;
 mod states;
 pub mod status;

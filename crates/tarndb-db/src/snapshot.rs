@@ -6,13 +6,16 @@
 
 use std::sync::Arc;
 
+use futures::stream::BoxStream;
+use futures::{StreamExt as _, TryStreamExt as _};
 use tarndb_table::codec::TableCodec;
-use tarndb_table::{Deletion, RowSet, TableState};
+use tarndb_table::{DataFile, Deletion, LiveRows, RowSet, Schema, TableState};
 use tarndb_types::{DbVersion, TableId, TimestampMs};
 
 use crate::catalog::{Catalog, TableEntry};
 use crate::database::Database;
 use crate::error::DbError;
+use crate::scan::{Scan, Scanned};
 
 /// A snapshot; cheap to clone.
 #[derive(Clone, Debug)]
@@ -89,6 +92,40 @@ impl Snapshot {
     ) -> Result<Arc<RowSet>, DbError> {
         let entry = self.entry(id)?;
         self.database.inner.deleted_rows(entry, deletion).await
+    }
+
+    /// The live rows of `files`, some or all of those of `state`, in that order; of them
+    /// `columns`. Files are opened and fetched ahead, within a bound of memory.
+    ///
+    /// # Cost
+    /// One ranged GET for each file up to 256 KiB; for a larger one a GET of its footer, unless
+    /// this handle knows it, and about one ranged GET for each row group (64 MiB). One ranged
+    /// GET for each stored deletion vector that this handle does not know. 16 files take two
+    /// rounds of requests together.
+    ///
+    /// # Errors
+    /// [`DbError::TableNotFound`]; in the stream those of the store, and damage.
+    pub fn scan<'a>(
+        &'a self,
+        id: TableId,
+        state: &'a TableState,
+        columns: &'a Schema,
+        files: Vec<Arc<DataFile>>,
+    ) -> Result<BoxStream<'a, Result<(Arc<DataFile>, LiveRows), DbError>>, DbError> {
+        let table = self.entry(id)?;
+        let scan = Scan {
+            table,
+            columns,
+            partition_columns: &state.partition_columns,
+        };
+        let scanned = self.database.inner.scan(scan, files);
+        let rows = scanned.map_ok(move |Scanned { file, rows }| {
+            rows.map(move |rows| match rows {
+                Ok(rows) => Ok((Arc::clone(&file), rows)),
+                Err(error) => Err(DbError::table(table.display_name())(error)),
+            })
+        });
+        Ok(rows.try_flatten().boxed())
     }
 
     /// The codec of a table.

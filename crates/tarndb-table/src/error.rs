@@ -353,10 +353,15 @@ impl TableError {
     }
 }
 
-/// An error of the store reaches us wrapped by the Parquet library.
+/// An error of the store reaches us wrapped by the Parquet library, as do some of its own about
+/// damage.
 fn parquet_class(error: &::parquet::errors::ParquetError) -> ErrorClass {
     match error {
-        ::parquet::errors::ParquetError::External(_) => ErrorClass::Store,
+        ::parquet::errors::ParquetError::External(source)
+            if source.is::<StoreError>() || source.is::<object_store::Error>() =>
+        {
+            ErrorClass::Store
+        }
         _ => ErrorClass::Corrupt,
     }
 }

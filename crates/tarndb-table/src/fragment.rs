@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use object_store::path::Path;
-use tarndb_storage::HeldFile;
+use tarndb_storage::{HeldFile, ObjectId};
 
 use crate::deletion_vector::Deletion;
 use crate::error::TableError;
@@ -67,6 +67,18 @@ impl DataFile {
     /// [`TableError::PathOutsideTable`] when the path is absolute or climbs out of the table.
     pub fn key(&self, location: &Path) -> Result<Path, TableError> {
         data_key(location, &self.path)
+    }
+
+    /// The file as an object that never changes.
+    ///
+    /// # Errors
+    /// As [`Self::key`].
+    pub fn object_id(&self, location: &Path) -> Result<ObjectId, TableError> {
+        Ok(ObjectId {
+            key: self.key(location)?,
+            size_bytes: self.size_bytes,
+            modified_ms: self.modification_time_ms,
+        })
     }
 }
 

@@ -30,8 +30,8 @@ pub use error::{ErrorClass, TableError};
 pub use fragment::{DataFile, data_key};
 pub use key::{KeyColumns, Keys, key_hash, row_text};
 pub use parquet::read::{
-    LiveRows, Opened, ReadOptions, Wanted, file_statistics, open_file, parquet_row_count,
-    read_file, read_file_rows,
+    DataFileReader, FileToRead, LiveRows, Opened, ReadOptions, Selected, Wanted, file_statistics,
+    open_file, parquet_row_count, read_file, read_file_rows,
 };
 pub use parquet::upload::store_held;
 pub use parquet::write::{HeldLimits, TableWriter, Written};

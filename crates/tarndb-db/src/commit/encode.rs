@@ -311,10 +311,7 @@ impl<'a> Encoder<'a> {
             return Ok(rows);
         }
         let name = table.display_name();
-        let key = file
-            .key(&table.location)
-            .map_err(DbError::table(name.as_str()))?;
-        parquet_row_count(&self.inner.store, &key, Some(file.size_bytes))
+        parquet_row_count(&self.inner.store, &table.location, file)
             .await
             .map_err(DbError::table(name))
     }

@@ -9,12 +9,12 @@ use std::error::Error;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use futures::{FutureExt as _, Stream, StreamExt as _, TryStreamExt as _};
 use tarndb_table::codec::MetadataChange;
-use tarndb_table::parquet::read::{parquet_row_count, read_file};
+use tarndb_table::parquet::read::parquet_row_count;
 use tarndb_table::{
-    DataFile, Field, RowSet, Schema, TableState, TableWriter, WriteOptions, Written, conform_batch,
-    store_held,
+    DataFile, Deletion, Field, RowSet, Schema, TableError, TableState, TableWriter, WriteOptions,
+    Written, conform_batch, store_held,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
@@ -23,7 +23,11 @@ use super::overlay::{FileDeletion, Moved, OverwrittenRows};
 use super::{Overlay, Transaction};
 use crate::compact::Rewritten;
 use crate::error::DbError;
+use crate::scan::{Scan, Scanned};
 use crate::upsert::KeysLooked;
+
+/// Deletion vectors fetched at the same time.
+const VECTORS_AHEAD: usize = 16;
 
 impl Transaction {
     /// Appends rows: writes them as data files now, visible to others at commit. Columns are
@@ -162,10 +166,13 @@ impl Transaction {
             return Ok(0);
         }
         let state = self.table(id).await?;
-        let mut deletions = Vec::new();
-        for (path, rows) in rows.into_iter().filter(|(_, rows)| !rows.is_empty()) {
-            deletions.push(self.file_deletion(id, &state, path, rows).await?);
-        }
+        let rows = rows.into_iter().filter(|(_, rows)| !rows.is_empty());
+        // Boxed, so that the compiler sees that they can be sent.
+        let deletions: Vec<_> = rows
+            .map(|(path, rows)| self.file_deletion(id, &state, path, rows).boxed())
+            .collect();
+        let deletions = futures::stream::iter(deletions).buffered(VECTORS_AHEAD);
+        let deletions: Vec<FileDeletion> = deletions.try_collect().await?;
         if state.deletion_vectors_enabled() {
             self.overlay(id).await?.delete_rows(deletions, operation);
         } else {
@@ -225,10 +232,7 @@ impl Transaction {
             return Ok(rows);
         }
         let entry = self.entry(id)?;
-        let key = file
-            .key(&entry.location)
-            .map_err(DbError::table(entry.display_name()))?;
-        parquet_row_count(&self.inner().store, &key, Some(file.size_bytes))
+        parquet_row_count(&self.inner().store, &entry.location, file)
             .await
             .map_err(DbError::table(entry.display_name()))
     }
@@ -242,26 +246,25 @@ impl Transaction {
         let entry = self.entry(id)?;
         let name = entry.display_name();
         let mut writer = self.writer_for(id, state)?;
-        for deletion in deletions.iter().filter(|deletion| !deletion.emptied) {
-            let mut batches = read_file(
-                &self.inner().store,
-                &entry.location,
-                &deletion.file,
-                &state.schema,
-                &state.partition_columns,
-                Some(&deletion.all),
-            )
-            .await
-            .map_err(DbError::table(name.as_str()))?;
-            while let Some(batch) = batches
-                .try_next()
-                .await
-                .map_err(DbError::table(name.as_str()))?
-            {
-                writer
-                    .write(&batch)
-                    .await
-                    .map_err(DbError::table(name.as_str()))?;
+        let kept = deletions.iter().filter(|deletion| !deletion.emptied);
+        let kept = kept.map(|deletion| {
+            let deletion_after = Deletion::Loaded(Arc::clone(&deletion.all));
+            let file = DataFile::clone(&deletion.file);
+            Arc::new(DataFile {
+                deletion: deletion_after,
+                ..file
+            })
+        });
+        let scan = Scan {
+            table: entry,
+            columns: &state.schema,
+            partition_columns: &state.partition_columns,
+        };
+        let error = |error: TableError| DbError::table(name.as_str())(error);
+        let mut scanned = self.inner().scan(scan, kept.collect());
+        while let Some(Scanned { mut rows, .. }) = scanned.try_next().await? {
+            while let Some(rows) = rows.try_next().await.map_err(error)? {
+                writer.write(&rows.batch).await.map_err(error)?;
             }
         }
         Ok(writer.finish().await.map_err(DbError::table(name))?.files)

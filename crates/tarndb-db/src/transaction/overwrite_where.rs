@@ -9,7 +9,6 @@ use std::error::Error;
 
 use arrow_array::RecordBatch;
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
-use tarndb_table::parquet::read::{ReadOptions, read_file_rows};
 use tarndb_table::{
     Predicate, RowSet, Schema, TableError, TableState, Written, conform_batch, is_true, may_match,
     row_text,
@@ -20,6 +19,7 @@ use tarndb_types::TableId;
 use super::Transaction;
 use super::overlay::OverwrittenRows;
 use crate::error::DbError;
+use crate::scan::{Scan, Scanned};
 
 /// What an overwrite with a predicate did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,24 +121,18 @@ impl Transaction {
             true => Schema::new(state.schema.fields.iter().take(1).cloned().collect()),
             false => columns.clone(),
         };
+        let files = state.files.values();
+        let files = files
+            .filter(|file| may_match(predicate, file, &state.schema, &state.partition_columns));
+        let scan = Scan {
+            table: entry,
+            columns: &columns,
+            partition_columns: &state.partition_columns,
+        };
+        let mut scanned = self.inner().scan(scan, files.cloned().collect());
         let mut found: BTreeMap<String, RowSet> = BTreeMap::new();
-        for file in state.files.values() {
-            if !may_match(predicate, file, &state.schema, &state.partition_columns) {
-                continue;
-            }
-            let deleted = self.deleted_rows(id, &file.deletion).await?;
-            let mut live = read_file_rows(
-                &self.inner().store,
-                &entry.location,
-                file,
-                &columns,
-                &state.partition_columns,
-                Some(&deleted),
-                ReadOptions::default(),
-            )
-            .await
-            .map_err(error)?;
-            while let Some(rows) = live.try_next().await.map_err(error)? {
+        while let Some(Scanned { file, mut rows }) = scanned.try_next().await? {
+            while let Some(rows) = rows.try_next().await.map_err(error)? {
                 let matches = predicate
                     .evaluate(&rows.batch, &state.schema)
                     .map_err(error)?;

@@ -13,10 +13,12 @@ use std::error::Error;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use futures::stream::BoxStream;
 use futures::{Stream, TryStreamExt as _};
 use tarndb_table::parquet::read::{ReadOptions, read_file_rows};
 use tarndb_table::{
-    DataFile, Field, KeyColumns, RowSet, Schema, TableError, TableState, TableWriter, may_match,
+    DataFile, Field, KeyColumns, LiveRows, RowSet, Schema, TableError, TableState, TableWriter,
+    may_match,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
@@ -24,6 +26,7 @@ use tarndb_types::TableId;
 pub(crate) use source::KeysLooked;
 
 use crate::error::DbError;
+use crate::scan::{Scan, Scanned};
 use crate::transaction::Transaction;
 use source::{RowRef, Source};
 
@@ -66,8 +69,8 @@ impl Transaction {
     ///
     /// # Cost
     /// Two GETs for each file that can hold a key by its statistics and partition values (the
-    /// key columns are read), two more where rows of it are replaced and the source lacks
-    /// columns; 1 PUT per file of about 128 MiB written.
+    /// key columns are read; one GET when it has at most 256 KiB or its footer is known), one
+    /// more where rows of it are replaced and the source lacks columns, several files at a time; 1 PUT per file of about 128 MiB written.
     pub async fn upsert<S, E>(
         &mut self,
         id: TableId,
@@ -141,13 +144,22 @@ impl<'a> Upsert<'a> {
     /// Writes the new forms of all rows that have a counterpart, file by file.
     async fn replace(&mut self, writer: &mut TableWriter) -> Result<(), DbError> {
         let bounds = self.source.bounds();
-        let state = self.state;
-        for file in state.files.values() {
-            if !may_match(&bounds, file, &state.schema, &state.partition_columns) {
-                continue;
-            }
-            self.files_read += 1;
-            let matches = self.matches(file).await?;
+        let (txn, state) = (self.txn, self.state);
+        let files = state.files.values();
+        let files: Vec<_> = files
+            .filter(|file| may_match(&bounds, file, &state.schema, &state.partition_columns))
+            .cloned()
+            .collect();
+        self.files_read = files.len() as u64;
+        let columns = self.source.key().schema();
+        let scan = Scan {
+            table: txn.entry(self.id)?,
+            columns: &columns,
+            partition_columns: &state.partition_columns,
+        };
+        let mut scanned = txn.inner().scan(scan, files);
+        while let Some(Scanned { file, rows }) = scanned.try_next().await? {
+            let matches = self.matches(rows).await?;
             if matches.rows.is_empty() {
                 continue;
             }
@@ -158,30 +170,20 @@ impl<'a> Upsert<'a> {
                     self.write(writer, &batch).await?;
                 }
             } else {
-                self.replace_some_columns(writer, file, &matches).await?;
+                self.replace_some_columns(writer, &file, &matches).await?;
             }
             self.deleted.insert(file.path.clone(), matches.positions);
         }
         Ok(())
     }
 
-    /// Looks up the keys of the live rows of a file.
-    async fn matches(&self, file: &DataFile) -> Result<Matches, DbError> {
+    /// Looks up the keys of live rows of a file.
+    async fn matches(
+        &self,
+        mut live: BoxStream<'static, Result<LiveRows, TableError>>,
+    ) -> Result<Matches, DbError> {
         let mut found = Matches::default();
         let key = self.source.key();
-        let entry = self.txn.entry(self.id)?;
-        let deleted = self.txn.deleted_rows(self.id, &file.deletion).await?;
-        let mut live = read_file_rows(
-            &self.txn.inner().store,
-            &entry.location,
-            file,
-            &key.schema(),
-            &self.state.partition_columns,
-            Some(&deleted),
-            ReadOptions::default(),
-        )
-        .await
-        .map_err(|error| self.error(error))?;
         let mut bytes = Vec::new();
         while let Some(rows) = live.try_next().await.map_err(|error| self.error(error))? {
             let keys = key.of(&rows.batch).map_err(|error| self.error(error))?;

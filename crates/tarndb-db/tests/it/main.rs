@@ -30,6 +30,7 @@ mod late_writers;
 mod outcomes;
 mod publishing;
 mod requests;
+mod requests_scan;
 mod rounds;
 mod serial_histories;
 mod serializable;

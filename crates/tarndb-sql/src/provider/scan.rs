@@ -248,7 +248,7 @@ async fn load_file(
     let deleted = pinned.deleted_rows(&file.deletion).await?;
     let rows = match file.num_records() {
         Some(rows) => rows,
-        None => parquet_row_count(&pinned.store, &key, Some(file.size_bytes)).await?,
+        None => parquet_row_count(&pinned.store, &pinned.location, file).await?,
     };
     let live = selection::live_rows(&file.path, rows, &deleted)?;
     Ok(scanned.with_extension(ParquetRowSelection::new(live)))

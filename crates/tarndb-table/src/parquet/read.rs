@@ -5,15 +5,12 @@
 //! Does not: filter, or prune row groups; the query engine's own scan does.
 //! Spec: Delta PROTOCOL, "Data Files", "Reader Requirements for Deletion Vectors"; Parquet.
 
+mod ahead;
 mod columns;
 mod open;
 mod reader;
+mod select;
 
-use std::ops::Range;
-
-use ::parquet::arrow::ProjectionMask;
-use ::parquet::arrow::arrow_reader::RowSelection;
-use ::parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use arrow_array::RecordBatch;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -26,8 +23,10 @@ use crate::fragment::DataFile;
 use crate::schema::Schema;
 use crate::stats::{Statistics, StatsCollector};
 
-use columns::Columns;
-use open::{OpenedFile, read_error};
+use open::OpenedFile;
+
+pub use reader::DataFileReader;
+pub use select::{FileToRead, Selected, Wanted};
 
 /// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,17 +48,6 @@ pub struct LiveRows {
     pub batch: RecordBatch,
     /// Position of each in the file, counted before any deletion; ascending.
     pub positions: Vec<u64>,
-}
-
-/// Which rows of a file are read.
-#[derive(Clone, Copy, Debug)]
-pub enum Wanted<'a> {
-    /// All.
-    All,
-    /// All but these.
-    AllBut(&'a RowSet),
-    /// These only.
-    Only(&'a RowSet),
 }
 
 /// A file that was opened, none of whose rows are read yet.
@@ -84,7 +72,7 @@ pub struct Opened {
 /// values, errors of the store.
 ///
 /// # Cost
-/// One GET for the footer, then about one ranged GET per row group.
+/// That of [`FileToRead::open`], then about one ranged GET per row group.
 pub async fn read_file(
     store: &Store,
     location: &Path,
@@ -140,7 +128,7 @@ pub async fn read_file_rows(
 /// As [`read_file`]; [`TableError::DeletedRowBeyondFile`] for a wanted row beyond the file.
 ///
 /// # Cost
-/// One GET for the footer; about one ranged GET per row group once rows are taken.
+/// That of [`FileToRead::open`]; about one ranged GET per row group once rows are taken.
 pub async fn open_file(
     store: &Store,
     location: &Path,
@@ -150,55 +138,29 @@ pub async fn open_file(
     wanted: Wanted<'_>,
     options: ReadOptions,
 ) -> Result<Opened, TableError> {
-    let key = file.key(location)?;
-    let opened = OpenedFile::open(store, &key, Some(file.size_bytes)).await?;
-    let columns = Columns::new(&opened, &key, file, schema, partition_columns)?;
-    let ranges = wanted.ranges(opened.rows(), &key)?;
-    let mask = columns.projection(&opened);
-    let bytes = bytes_of(&opened, &mask, &ranges);
-    let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(
-        opened.reader.clone(),
-        opened.metadata.clone(),
-    )
-    .with_batch_size(options.batch_rows)
-    .with_projection(mask);
-    if !wanted.is_all() {
-        builder = builder.with_row_selection(row_selection(&ranges, opened.rows(), &key)?);
-    }
-    let stream = builder.build().map_err(|error| read_error(&key, error))?;
-    let mut positions = ranges.into_iter().flatten();
-    let rows = stream.map(move |batch| {
-        let batch = batch.map_err(|error| read_error(&key, error))?;
-        let positions: Vec<u64> = positions.by_ref().take(batch.num_rows()).collect();
-        if positions.len() != batch.num_rows() {
-            return Err(TableError::Internal {
-                context: "counting the rows of a data file",
-            });
-        }
-        Ok(LiveRows {
-            batch: columns.assemble(&batch)?,
-            positions,
-        })
-    });
+    let opened = FileToRead::open(store, location, file, schema, partition_columns).await?;
+    let selected = opened.select(wanted, options)?;
     Ok(Opened {
-        bytes,
-        rows: rows.boxed(),
+        bytes: selected.bytes(),
+        rows: selected.into_rows()?,
     })
 }
 
-/// Physical rows of the Parquet file at `key`, from its footer.
+/// Physical rows of a data file, from its footer.
 ///
 /// # Errors
 /// As [`read_file`].
 ///
 /// # Cost
-/// One GET; one more when the footer is large, and a HEAD when `size_bytes` is not given.
+/// That of [`FileToRead::open`].
 pub async fn parquet_row_count(
     store: &Store,
-    key: &Path,
-    size_bytes: Option<u64>,
+    location: &Path,
+    file: &DataFile,
 ) -> Result<u64, TableError> {
-    Ok(OpenedFile::open(store, key, size_bytes).await?.rows())
+    Ok(OpenedFile::open(store, file.object_id(location)?)
+        .await?
+        .rows())
 }
 
 /// Statistics of all physical rows of a file (deleted ones included), computed from its data as
@@ -229,86 +191,6 @@ pub async fn file_statistics(
         collector.update(&batch?);
     }
     Ok(collector.finish())
-}
-
-impl Wanted<'_> {
-    fn is_all(&self) -> bool {
-        match self {
-            Self::All => true,
-            Self::AllBut(rows) => rows.is_empty(),
-            Self::Only(_) => false,
-        }
-    }
-
-    /// The wanted of `rows` rows as ascending ranges without gaps between neighbours.
-    fn ranges(&self, rows: u64, key: &Path) -> Result<Vec<Range<u64>>, TableError> {
-        let named = match self {
-            Self::All => return Ok(std::iter::once(0..rows).filter(|_| rows > 0).collect()),
-            Self::AllBut(named) | Self::Only(named) => *named,
-        };
-        if let Some(row) = named.max().filter(|row| *row >= rows) {
-            return Err(TableError::DeletedRowBeyondFile {
-                path: key.to_string(),
-                row,
-                rows,
-            });
-        }
-        let (mut runs, mut gaps): (Vec<Range<u64>>, Vec<Range<u64>>) = Default::default();
-        let mut next = 0;
-        for row in named {
-            match runs.last_mut().filter(|run| run.end == row) {
-                Some(run) => run.end = row + 1,
-                None => runs.push(row..row + 1),
-            }
-            if next < row {
-                gaps.push(next..row);
-            }
-            next = row + 1;
-        }
-        if next < rows {
-            gaps.push(next..rows);
-        }
-        Ok(match self {
-            Self::Only(_) => runs,
-            _ => gaps,
-        })
-    }
-}
-
-/// Stored bytes of the columns of `mask` in all row groups with a row of `ranges`, ascending.
-fn bytes_of(opened: &OpenedFile, mask: &ProjectionMask, ranges: &[Range<u64>]) -> u64 {
-    let mut ranges = ranges.iter().peekable();
-    let (mut bytes, mut end) = (0_u64, 0_u64);
-    for group in opened.metadata.metadata().row_groups() {
-        let first = end;
-        end += u64::try_from(group.num_rows()).unwrap_or(0);
-        while ranges.next_if(|range| range.end <= first).is_some() {}
-        if ranges.peek().is_some_and(|range| range.start < end) {
-            let columns = group.columns().iter().enumerate();
-            let read = columns.filter(|(leaf, _)| mask.leaf_included(*leaf));
-            bytes += read
-                .map(|(_, column)| u64::try_from(column.compressed_size()).unwrap_or(0))
-                .sum::<u64>();
-        }
-    }
-    bytes
-}
-
-fn row_selection(live: &[Range<u64>], rows: u64, key: &Path) -> Result<RowSelection, TableError> {
-    let too_large = || TableError::Corrupt {
-        path: key.to_string(),
-        version: None,
-        reason: format!("a data file cannot have so many rows: {rows}"),
-    };
-    let position = |row: u64| usize::try_from(row).map_err(|_| too_large());
-    let ranges = live
-        .iter()
-        .map(|range| Ok(position(range.start)?..position(range.end)?));
-    let ranges = ranges.collect::<Result<Vec<_>, TableError>>()?;
-    Ok(RowSelection::from_consecutive_ranges(
-        ranges.into_iter(),
-        position(rows)?,
-    ))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use tarndb_table::{
     conform_batch, read_file,
 };
 
+#[derive(Clone)]
 pub(crate) struct Table {
     pub(crate) store: Store,
     pub(crate) location: Path,

@@ -12,39 +12,21 @@ use ::parquet::errors::ParquetError;
 use ::parquet::schema::types::SchemaDescriptor;
 use arrow_schema::{DataType as ArrowType, FieldRef, Fields, Schema as ArrowSchema, TimeUnit};
 use object_store::path::Path;
-use tarndb_storage::{Store, StoreError};
+use tarndb_storage::{ObjectId, Store, StoreError};
 
-use super::reader::StoreReader;
+use super::reader::DataFileReader;
 use crate::error::TableError;
 
 pub(super) struct OpenedFile {
-    pub(super) reader: StoreReader,
+    pub(super) reader: DataFileReader,
     pub(super) metadata: ArrowReaderMetadata,
 }
 
 impl OpenedFile {
-    pub(super) async fn open(
-        store: &Store,
-        key: &Path,
-        size_bytes: Option<u64>,
-    ) -> Result<Self, TableError> {
-        let failed = |error| read_error(key, error);
-        let size_bytes = match size_bytes {
-            Some(size_bytes) => size_bytes,
-            None => match store.head(key).await? {
-                Some(info) => info.size_bytes,
-                None => {
-                    return Err(TableError::FileMissing {
-                        path: key.to_string(),
-                    });
-                }
-            },
-        };
-        let mut reader = StoreReader {
-            store: store.clone(),
-            key: key.clone(),
-            size_bytes,
-        };
+    pub(super) async fn open(store: &Store, id: ObjectId) -> Result<Self, TableError> {
+        let key = id.key.clone();
+        let failed = |error| read_error(&key, error);
+        let mut reader = DataFileReader::new(store, id);
         let options = ArrowReaderOptions::new();
         let loaded = ArrowReaderMetadata::load_async(&mut reader, options.clone()).await;
         let mut metadata = loaded.map_err(failed)?;
