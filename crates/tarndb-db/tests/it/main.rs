@@ -28,6 +28,7 @@ mod http;
 mod inline;
 mod late_writers;
 mod outcomes;
+mod power_cut;
 mod publishing;
 mod requests;
 mod requests_scan;
