@@ -173,7 +173,11 @@ fi
 
 if wants durability; then
     heading "durability: system calls before an acknowledgement"
-    need strace strace && step durability python scripts/strace_fsync.py || failures+=("durability")
+    if need strace strace; then
+        step durability python scripts/strace_fsync.py
+    else
+        failures+=("strace")
+    fi
 fi
 
 if wants processes; then
