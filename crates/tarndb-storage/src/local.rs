@@ -12,6 +12,7 @@ mod list;
 mod names;
 #[cfg(any(test, feature = "test-util"))]
 pub mod powercut;
+mod temp;
 mod upload;
 
 use std::fmt;
@@ -37,6 +38,7 @@ use crate::context::Context;
 use crate::error::StoreError;
 use crate::options::Durability;
 
+pub use self::disk::SyncPoint;
 use self::disk::{Disk, SystemDisk};
 use self::error::failed;
 pub use self::error::{Effect, LocalError};

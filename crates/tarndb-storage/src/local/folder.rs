@@ -12,7 +12,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path as FsPath, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
-use std::time::Duration;
 
 use object_store::PutPayload;
 use object_store::path::Path;
@@ -20,11 +19,10 @@ use object_store::path::Path;
 use super::disk::{Disk, SyncPoint};
 use super::error::{Effect, LocalError, LocalResult, failed};
 use super::names::{self, Names};
+use super::temp::Appending;
 
 /// Where files are written before they are shown. Never listed, never read by key.
 pub(super) const TEMP_FOLDER: &str = "_tarndb/tmp";
-/// A temporary file this much older than a new one is what a crash left behind.
-const STALE_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How a finished file gets its final name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,86 +45,18 @@ pub(super) enum Shown {
 /// One root folder.
 #[derive(Debug)]
 pub(super) struct Folder {
-    root: PathBuf,
-    disk: Box<dyn Disk>,
+    pub(super) root: PathBuf,
+    pub(super) disk: Box<dyn Disk>,
     /// First part of temporary names; differs between processes and handles.
-    temp_prefix: String,
-    temp_count: AtomicU64,
-    swept: Once,
-    names: Mutex<Names>,
+    pub(super) temp_prefix: String,
+    pub(super) temp_count: AtomicU64,
+    pub(super) swept: Once,
+    pub(super) names: Mutex<Names>,
     /// The file system was found to have no hard links.
     without_links: AtomicBool,
 }
 
-/// A temporary file; its name goes away with it.
-#[derive(Debug)]
-pub(super) struct Temp {
-    folder: Arc<Folder>,
-    path: PathBuf,
-    file: File,
-    /// The name tells other handles that the object may not be durable.
-    kept: AtomicBool,
-}
-
-impl Drop for Temp {
-    fn drop(&mut self) {
-        if !self.kept.load(Ordering::Acquire) {
-            self.discard();
-        }
-    }
-}
-
-impl Temp {
-    /// Writes all of `bytes` at `offset`.
-    pub(super) fn write_at(&self, bytes: &[u8], offset: u64) -> LocalResult<()> {
-        self.folder
-            .disk
-            .write_at(&self.file, bytes, offset)
-            .map_err(failed("write", &self.path, Effect::None))
-    }
-
-    /// Makes the bytes durable. After a failure the file is good for nothing.
-    pub(super) fn sync(&self, at: SyncPoint) -> LocalResult<()> {
-        self.folder
-            .disk
-            .sync(&self.file, at)
-            .map_err(failed("sync", &self.path, Effect::None))
-    }
-
-    /// Gives the synced file its final name and makes the name durable.
-    pub(super) fn show(&self, target: &FsPath, show: Show) -> LocalResult<Shown> {
-        let shown = self.folder.show(&self.path, target, show);
-        let open = matches!(&shown, Err(error) if error.effect == Effect::Possible);
-        self.kept.store(open, Ordering::Release);
-        shown
-    }
-
-    /// Removes the temporary name, if there still is one.
-    pub(super) fn discard(&self) {
-        self.folder.discard(&self.path);
-    }
-}
-
-/// Bytes appended to a temporary file.
-struct Appending<'a> {
-    temp: &'a Temp,
-    offset: u64,
-}
-
-impl io::Write for Appending<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let disk = &self.temp.folder.disk;
-        disk.write_at(&self.temp.file, bytes, self.offset)?;
-        self.offset += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -198,10 +128,7 @@ impl Folder {
         let mut reader = File::open(&source).map_err(failed("open", &source, Effect::None))?;
         self.ensure_parent(&target)?;
         let temp = self.create_temp()?;
-        let mut writer = Appending {
-            temp: &temp,
-            offset: 0,
-        };
+        let mut writer = Appending::to(&temp);
         io::copy(&mut reader, &mut writer).map_err(failed("copy", &source, Effect::None))?;
         temp.sync(SyncPoint::CopyData)?;
         temp.show(&target, show)
@@ -233,7 +160,11 @@ impl Folder {
         let Some(parent) = open.first().and_then(|(path, _)| path.parent()) else {
             return Ok(());
         };
-        self.sync_folder(parent, SyncPoint::SeenName, Effect::Possible)?;
+        match self.sync_folder(parent, SyncPoint::SeenName, Effect::Possible) {
+            // No writer that promises durability can have been there: a copy, an image.
+            Err(error) if error.source.kind() == io::ErrorKind::Unsupported => {}
+            synced => synced?,
+        }
         let mut names = lock(&self.names);
         for (path, found) in open {
             names.settle(path, found.ino());
@@ -242,7 +173,7 @@ impl Folder {
     }
 
     /// Gives a synced temporary file its final name and makes the name durable.
-    fn show(&self, temp: &FsPath, target: &FsPath, show: Show) -> LocalResult<Shown> {
+    pub(super) fn show(&self, temp: &FsPath, target: &FsPath, show: Show) -> LocalResult<Shown> {
         let moment = lock(&self.names).begin_show(target);
         let shown = self.show_in_folder(temp, target, show);
         match (&shown, target.parent()) {
@@ -361,7 +292,7 @@ impl Folder {
     }
 
     /// Makes sure that a folder and those above it exist and that their names are durable.
-    fn ensure_folder(&self, folder: &FsPath) -> LocalResult<()> {
+    pub(super) fn ensure_folder(&self, folder: &FsPath) -> LocalResult<()> {
         let Some(parent) = folder.parent() else {
             return Ok(());
         };
@@ -389,69 +320,6 @@ impl Folder {
         }
         lock(&self.names).note_folder(folder);
         Ok(())
-    }
-
-    /// A new temporary file.
-    pub(super) fn create_temp(self: &Arc<Self>) -> LocalResult<Temp> {
-        let (path, file) = self.create_temp_file()?;
-        Ok(Temp {
-            folder: Arc::clone(self),
-            path,
-            file,
-            kept: AtomicBool::new(false),
-        })
-    }
-
-    fn create_temp_file(&self) -> LocalResult<(PathBuf, File)> {
-        let folder = self.root.join(TEMP_FOLDER);
-        self.ensure_folder(&folder)?;
-        let mut folder_lost = false;
-        loop {
-            let count = self.temp_count.fetch_add(1, Ordering::Relaxed);
-            let path = folder.join(format!("{}-{count}", self.temp_prefix));
-            match self.disk.create_new(&path) {
-                Ok(file) => {
-                    self.swept.call_once(|| self.sweep(&folder, &file));
-                    return Ok((path, file));
-                }
-                // Left behind by a process that had the same prefix.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound && !folder_lost => {
-                    folder_lost = true;
-                    lock(&self.names).forget_folders();
-                    self.ensure_folder(&folder)?;
-                }
-                Err(error) => return Err(failed("create", &path, Effect::None)(error)),
-            }
-        }
-    }
-
-    /// Removes a temporary name, if it still has one.
-    fn discard(&self, temp: &FsPath) {
-        match self.disk.unlink(temp) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // Harmless: it is never listed, and a later handle sweeps it.
-            Err(error) => tracing::debug!(path = %temp.display(), %error, "temporary file kept"),
-        }
-    }
-
-    /// Removes what crashed processes left in the folder of temporary files, judged by the file
-    /// system's own clock: the time of `newest`, a file just created.
-    fn sweep(&self, folder: &FsPath, newest: &File) {
-        let Ok(now) = newest.metadata().and_then(|found| found.modified()) else {
-            return;
-        };
-        let Ok(entries) = std::fs::read_dir(folder) else {
-            return;
-        };
-        for entry in entries.flatten() {
-            let modified = entry.metadata().and_then(|found| found.modified());
-            let age = modified.ok().and_then(|then| now.duration_since(then).ok());
-            if age.is_some_and(|age| age > STALE_AGE) {
-                self.discard(&entry.path());
-            }
-        }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::options::Durability;
 
 pub use self::crashes::{Crash, Crashes, CutPlan};
 use self::journal::{Inode, Journal, Step};
-pub use super::disk::SyncPoint;
+pub use super::SyncPoint;
 
 /// `EIO`: the disk failed.
 const EIO: i32 = 5;

@@ -406,6 +406,23 @@ async fn a_folder_that_could_not_be_opened_is_synced_later() {
 }
 
 #[tokio::test]
+async fn an_image_of_hard_links_that_cannot_be_synced_is_read() {
+    let world = World::new();
+    world.create("log/1").await.unwrap();
+    let log = world.watched.root.join("log");
+    std::fs::hard_link(log.join("1"), log.join("2")).unwrap();
+    world.fail("syncdir log", EINVAL);
+    for key in ["log/1", "log/2"] {
+        let found = world.store.get(&Path::from(key)).await.unwrap();
+        assert_eq!(found, Some(Bytes::from_static(b"data")));
+    }
+    world.heal();
+    world.fail("syncdir log", EIO);
+    let other = world.other().get(&Path::from("log/1")).await;
+    assert!(other.is_err(), "{other:?}");
+}
+
+#[tokio::test]
 async fn a_new_folder_that_failed_to_be_synced_is_not_written_to() {
     let world = World::new();
     world.create("log/1").await.unwrap();

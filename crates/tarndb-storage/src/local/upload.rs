@@ -13,7 +13,8 @@ use object_store::{MultipartUpload, PutPayload, PutResult, Result, UploadPart};
 use super::blocking;
 use super::disk::SyncPoint;
 use super::error::{Effect, LocalError};
-use super::folder::{Folder, Show, Temp};
+use super::folder::{Folder, Show};
+use super::temp::Temp;
 
 /// An upload in progress.
 #[derive(Debug)]
