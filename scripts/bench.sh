@@ -2,7 +2,7 @@
 # The figures of docs/performance.md, measured in a release build of the harness.
 #
 # usage: scripts/bench.sh [SECTION ..]     all sections unless some are named:
-#        retries goodput group stream
+#        retries goodput group reading stream
 #
 # One line of JSON per measurement on stdout. The harness needs no query engine: its build
 # takes minutes the first time, in a target folder of its own.
@@ -11,7 +11,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 export CARGO_TARGET_DIR=${TARNDB_BENCH_TARGET:-$HOME/.cache/tarndb/t-release}
-wanted=${*:-retries goodput group stream}
+wanted=${*:-retries goodput group reading stream}
 
 if [ -z "${TARNDB_BENCH_BIN:-}" ]; then
     nice -n 10 cargo build --quiet --release -p tarndb-bench >&2
@@ -29,6 +29,7 @@ run() {
 run retries "$TARNDB_BENCH_BIN" goodput mode=virtual seconds=1000000 transactions=100
 run goodput "$TARNDB_BENCH_BIN" goodput mode=real seconds=10
 run group "$TARNDB_BENCH_BIN" group mode=real clients=1,32,1,32 seconds=10
+run reading "$TARNDB_BENCH_BIN" reading mode=real files=16,64,16,64
 if [[ " $wanted " == *" stream "* ]]; then
     python=$(scripts/setup_venv.sh bench)
     run stream "$python" scripts/bench_streaming.py

@@ -9,6 +9,7 @@
 //! - [`group`]: clients of one handle, inserting.
 //! - [`stream`]: a long stream of small inserts into a folder, then publishing and reading it.
 //! - [`faults`]: transactions of many processes over a store that misbehaves; no figure.
+//! - [`reading`]: a column of many files at a distance.
 //! - [`lab`], [`delayed`]: the store and the time that they run in.
 
 pub mod arguments;
@@ -18,6 +19,7 @@ pub mod faults;
 pub mod goodput;
 pub mod group;
 pub mod lab;
+pub mod reading;
 pub mod report;
 pub mod scan;
 pub mod stream;

@@ -5,6 +5,8 @@
 //!                      [mode=real|virtual] [jitter=0] [seed=1]
 //! tarndb-bench group   [clients=1,32] [latency_ms=20] [seconds=5] [transactions=1000000]
 //!                      [mode=real|virtual] [publish=manual|async|sync] [jitter=0] [seed=1]
+//! tarndb-bench reading [files=64] [rows=50000] [latency_ms=50] [mode=real|virtual] [jitter=0]
+//!                      [seed=1]
 //! tarndb-bench stream  folder=.. [tasks=8] [rows=10] [publish=async|manual|sync]
 //!                      [steps=append:30000,publish,query]     steps=- reads them from stdin
 //! tarndb-bench faults  url=.. step=create|work|read [process=0] [transactions=250]
@@ -20,8 +22,9 @@ use tarndb_bench::faults::{Place, Work};
 use tarndb_bench::goodput::Goodput;
 use tarndb_bench::group::Group;
 use tarndb_bench::lab::{Mode, Setting};
+use tarndb_bench::reading::Reading;
 use tarndb_bench::stream::{Step, Stream, Streaming};
-use tarndb_bench::{Arguments, BenchError, faults, goodput, group};
+use tarndb_bench::{Arguments, BenchError, faults, goodput, group, reading};
 use tarndb_db::PublishMode;
 
 fn main() -> ExitCode {
@@ -52,11 +55,12 @@ fn run() -> Result<(), BenchError> {
     match name.as_str() {
         "goodput" => run_goodput(arguments),
         "group" => run_group(arguments),
+        "reading" => run_reading(arguments),
         "stream" => run_stream(arguments),
         "faults" => run_faults(arguments),
         _ => Err(BenchError::Argument {
             key: name,
-            reason: "there are goodput, group, stream and faults".to_owned(),
+            reason: "there are goodput, group, reading, stream and faults".to_owned(),
         }),
     }
 }
@@ -120,6 +124,31 @@ fn run_group(mut arguments: Arguments) -> Result<(), BenchError> {
                 .with("latency_ms", latency_ms)
                 .with("jitter", jitter)
                 .with("publish", publish_name.as_str())
+                .print()?;
+        }
+    }
+    Ok(())
+}
+
+fn run_reading(mut arguments: Arguments) -> Result<(), BenchError> {
+    let files: Vec<u64> = arguments.take_list("files", "64")?;
+    let rows = arguments.take("rows", "50000")?;
+    let latencies: Vec<u64> = arguments.take_list("latency_ms", "50")?;
+    let mode: Mode = arguments.take("mode", "real")?;
+    let (jitter, seed) = (arguments.take("jitter", "0")?, arguments.take("seed", "1")?);
+    arguments.finish()?;
+    for latency_ms in latencies {
+        for &files in &files {
+            let setting = Setting {
+                latency: Duration::from_millis(latency_ms),
+                jitter,
+                seed,
+            };
+            let plan = Reading { files, rows };
+            mode.run(setting, |lab| reading::measure(lab, plan))?
+                .with("mode", mode.name())
+                .with("latency_ms", latency_ms)
+                .with("jitter", jitter)
                 .print()?;
         }
     }

@@ -55,7 +55,7 @@ pub use metrics::Metrics;
 pub use options::{DbOptions, PublishMode, TxnOptions};
 pub use publish::{CheckpointReport, PublishReport, PublishedTable};
 pub use retry::{Retry, RetryPolicy, TransactError};
-pub use snapshot::Snapshot;
+pub use snapshot::{ScannedRows, Snapshot};
 pub use status::{Status, TableStatus};
 pub use transaction::{Committed, Mark, NewTable, OverwriteReport, Transaction};
 pub use upsert::UpsertReport;

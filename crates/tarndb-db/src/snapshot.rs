@@ -17,6 +17,9 @@ use crate::database::Database;
 use crate::error::DbError;
 use crate::scan::{Scan, Scanned};
 
+/// Live rows of the files of a scan, each batch with its file.
+pub type ScannedRows<'a> = BoxStream<'a, Result<(Arc<DataFile>, LiveRows), DbError>>;
+
 /// A snapshot; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -111,7 +114,7 @@ impl Snapshot {
         state: &'a TableState,
         columns: &'a Schema,
         files: Vec<Arc<DataFile>>,
-    ) -> Result<BoxStream<'a, Result<(Arc<DataFile>, LiveRows), DbError>>, DbError> {
+    ) -> Result<ScannedRows<'a>, DbError> {
         let table = self.entry(id)?;
         let scan = Scan {
             table,

@@ -64,6 +64,11 @@ impl Derived {
         self.lock().insert_weighing(id, value, bytes);
     }
 
+    /// Bounds the bytes of all values; 64 MiB if nothing else is said.
+    pub fn limit(&self, bytes_max: usize) {
+        self.lock().set_weight_max(bytes_max);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Lru<ObjectId, Value>> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }

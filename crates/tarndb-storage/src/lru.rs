@@ -91,6 +91,16 @@ impl<K: Ord + Clone, V: Clone> Lru<K, V> {
             self.by_use.remove(&before.used);
             self.weight = self.weight.saturating_sub(before.weight);
         }
+        self.shrink();
+    }
+
+    /// Lowers or raises the bound of the weights.
+    pub fn set_weight_max(&mut self, weight_max: usize) {
+        self.weight_max = weight_max;
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
         while self.entries.len() > self.capacity
             || (self.weight > self.weight_max && self.entries.len() > 1)
         {
@@ -137,5 +147,13 @@ mod tests {
         cache.remove(&5);
         assert_eq!((cache.entries.len(), cache.by_use.len()), (0, 0));
         assert_eq!(cache.weight, 0);
+        for key in 0..3 {
+            cache.insert_weighing(key, key, 3);
+        }
+        cache.set_weight_max(6);
+        assert_eq!(
+            [0, 1, 2].map(|key| cache.get(&key)),
+            [None, Some(1), Some(2)]
+        );
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use tarndb_bench::goodput::{self, Goodput};
 use tarndb_bench::group::{self, Group};
 use tarndb_bench::lab::{Mode, Setting};
+use tarndb_bench::reading::{self, Reading};
 use tarndb_bench::report::Report;
 use tarndb_bench::stream::{Step, Stream, Streaming};
 use tarndb_db::PublishMode;
@@ -41,6 +42,23 @@ fn four_writers_on_one_file_are_all_acknowledged_and_none_runs_again() {
     assert_eq!(number(&report, "acknowledged"), 20.0);
     assert_eq!(number(&report, "reexecutions_per_txn"), 0.0);
     assert!(number(&report, "lost_puts_per_txn") > 0.0, "{report:?}");
+}
+
+#[test]
+fn a_scan_at_a_distance_takes_the_rounds_of_one_file() {
+    let plan = Reading {
+        files: 8,
+        rows: 50_000,
+    };
+    let even = Setting {
+        jitter: 0.0,
+        ..setting(1)
+    };
+    let report = Mode::Virtual.run(even, |lab| reading::measure(lab, plan));
+    let report = report.unwrap();
+    assert_eq!(number(&report, "singly_ms"), 8.0 * 2.0 * 20.0);
+    assert_eq!(number(&report, "scan_ms"), 2.0 * 20.0);
+    assert_eq!(number(&report, "again_ms"), 20.0);
 }
 
 #[test]

@@ -1,3 +1,10 @@
+//! Tests of the cache on disk.
+
+#![expect(
+    clippy::single_range_in_vec_init,
+    reason = "a list of one range is what is meant"
+)]
+
 use std::fs::{self, File};
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Mutex;
@@ -70,6 +77,12 @@ impl World {
     fn files(&self) -> Vec<PathBuf> {
         files_below(self.folder.path())
     }
+}
+
+/// The wall clock, as the cache sees it.
+fn now() -> SystemTime {
+    let since = Context::system().now().0;
+    SystemTime::UNIX_EPOCH + Duration::from_millis(since as u64)
 }
 
 fn cache(folder: &FilePath, store: &str, bytes_max: u64) -> DiskCache {
@@ -178,7 +191,7 @@ async fn what_was_not_used_for_longest_is_evicted() {
         panic!("one block")
     };
     let first = first.clone();
-    let old = SystemTime::now() - Duration::from_secs(10_000);
+    let old = now() - Duration::from_secs(10_000);
     let age = |path: &FilePath, seconds: u64| {
         let file = File::options().write(true).open(path).unwrap();
         file.set_modified(old + Duration::from_secs(seconds))
