@@ -14,6 +14,11 @@ which order calls ended and writes to standard output began. At each acknowledge
 A file is durable when its bytes were synced after the last write to it and before it was shown
 under its name, its folder was synced after that, and so was the parent of every folder made for
 it. The same run with `durability=none` must fail the judgement, else this script proves nothing.
+
+strace also answers in place of the file system:
+  - without hard links the run must hold the promise through renameat2;
+  - without that too, `tarndb init` is refused with an error that names the path;
+  - with a disk that fails to sync, no transaction is acknowledged, and those before are there.
 """
 
 import json
@@ -207,7 +212,19 @@ def statements(rng, count):
     return "\n".join(lines) + "\n"
 
 
-def run(folder, transactions, seed, durability):
+def traced(trace, inject, command, text=""):
+    """Runs a command under strace, which answers some calls itself."""
+    options = [word for rule in inject for word in ("-e", f"inject={rule}")]
+    return subprocess.run(["strace", "-f", "-y", "-s", "4096", "-e", f"trace={CALLS}", "-e", "signal=none",
+                           *options, "-o", str(trace), *command],
+                          input=text, capture_output=True, text=True, timeout=300)
+
+
+def acknowledgements(done):
+    return sum(line.strip().upper().startswith("COMMIT") for line in done.stdout.splitlines())
+
+
+def run(folder, transactions, seed, durability, inject):
     """One traced run; the trace is judged against the folder that it left."""
     tarn = Tarn(folder / "db", init=True)
     tarn.sql("CREATE TABLE a (id BIGINT, s STRING); CREATE TABLE b (id BIGINT, n BIGINT);"
@@ -215,32 +232,76 @@ def run(folder, transactions, seed, durability):
     root = (folder / "db").resolve()
     first = len(list((root / "_tarndb/log").glob("*.json")))
     trace = folder / "trace"
-    command = ["strace", "-f", "-y", "-s", "4096", "-e", f"trace={CALLS}", "-e", "signal=none", "-o", str(trace),
-               *tarn.command("--storage-option", f"durability={durability}", "sql", "-")]
-    done = subprocess.run(command, input=statements(random.Random(seed), transactions), capture_output=True,
-                          text=True, timeout=300)
+    command = tarn.command("--storage-option", f"durability={durability}", "sql", "-")
+    done = traced(trace, inject, command, statements(random.Random(seed), transactions))
     if done.returncode != 0:
         raise AssertionError(f"the traced process failed: {done.stdout[-1000:]}{done.stderr[-2000:]}")
-    commits = sum(line.strip().upper().startswith("COMMIT") for line in done.stdout.splitlines())
+    commits = acknowledgements(done)
     assert commits == transactions, f"{commits} of {transactions} committed: {done.stdout[-1000:]}"
     return judge(root, trace.read_text(errors="replace"), first, commits)
 
 
+def refused(folder):
+    """A file system without hard links and without RENAME_NOREPLACE holds no database."""
+    done = traced(folder / "trace", WITHOUT_LINKS + ["renameat2:error=EINVAL"], Tarn(folder / "db").command("init"))
+    told = done.stdout + done.stderr
+    assert done.returncode not in (0, 101), f"exit {done.returncode}: {told}"
+    for word in (str(folder / "db"), "RENAME_NOREPLACE", "use a folder on another"):
+        assert word in told, f"{word!r} is not in the error: {told}"
+    assert "panicked" not in told, told
+    records = list((folder / "db/_tarndb").glob("log/*.json"))
+    assert not records, f"a refused folder holds {records}"
+
+
+def failing(folder, first_failure):
+    """Syncs fail from one on: what was acknowledged before is there, and nothing after it is."""
+    tarn = Tarn(folder / "db", init=True)
+    tarn.sql("CREATE TABLE a (id BIGINT)")
+    text = "".join(f"INSERT INTO a VALUES ({number});\nSELECT 'done {number}' AS told;\n" for number in range(6))
+    inject = [f"fsync:error=EIO:when={first_failure}+"]
+    done = traced(folder / "trace", inject, tarn.command("--format", "csv", "sql", "-"), text)
+    told = [line for line in done.stdout.splitlines() if line.startswith("done ")]
+    assert done.returncode != 101 and "panicked" not in done.stderr, f"exit {done.returncode}: {done.stderr}"
+    # strace counts by thread, so that a run may end before any of them comes to the one that fails.
+    assert (done.returncode == 0) == (len(told) == 6), f"exit {done.returncode}, {len(told)} acknowledged"
+    found = [int(row[0]) for row in tarn.rows("SELECT id FROM a ORDER BY id")]
+    # The one in flight may be there or not.
+    assert found in ([*range(len(told))], [*range(len(told) + 1)]), f"{len(told)} acknowledged, {found} are there"
+    tarn.check()
+    return len(told)
+
+
+WITHOUT_LINKS = ["link,linkat:error=EPERM"]
+# Of a thread's syncs. Each costs the minute for which a commit with an open outcome is pursued.
+FIRST_FAILURES = (12,)
+# name, durability, what strace answers, whether the promise must be found kept
+RUNS = (("synced", "full", [], True), ("not synced", "none", [], False), ("without hard links", "full", WITHOUT_LINKS, True))
+
+
 def main():
     options = arguments(transactions=12, seed=1)
-    failed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for durability in ("full", "none"):
-            place = Path(folder) / durability
-            place.mkdir()
-            broken, acknowledged, looked = run(place, options["transactions"], options["seed"], durability)
-            wrong = bool(broken) == (durability == "full")
-            failed += wrong
-            print(f"durability={durability}: {acknowledged} acknowledgements, {len(looked)} objects looked at, "
+    failed, passed = 0, 0
+    with tempfile.TemporaryDirectory() as top:
+        def place(name):
+            folder = Path(top).resolve() / name.replace(" ", "-")
+            folder.mkdir()
+            return folder
+
+        for name, durability, inject, kept in RUNS:
+            broken, acknowledged, looked = run(place(name), options["transactions"], options["seed"], durability, inject)
+            wrong = bool(broken) == kept
+            failed, passed = failed + wrong, passed + (not wrong)
+            print(f"{name}: {acknowledged} acknowledgements, {len(looked)} objects looked at, "
                   f"{len(broken)} not durable in time{': FAILED' if wrong else ''}")
             for text in broken[:10 if wrong else 2]:
                 print(f"  {text}")
-    return report("durability", 2 - failed, failed)
+        refused(place("refused"))
+        print("without hard links and RENAME_NOREPLACE: refused")
+        told = [failing(place(f"failing {first_failure}"), first_failure) for first_failure in FIRST_FAILURES]
+        print(f"syncs fail from the n-th on, n in {FIRST_FAILURES}: {told} of 6 acknowledged, and there")
+        hit = any(count < 6 for count in told)
+        passed, failed = passed + hit, failed + (not hit)
+    return report("durability", passed + 1, failed)
 
 
 if __name__ == "__main__":
