@@ -67,6 +67,9 @@ impl Engine {
     pub(crate) fn new(db: &Database, options: &SessionOptions) -> Result<Self, SqlError> {
         let plain = |error| translate(error, &Spelling::default());
         let runtime = runtime(options).map_err(plain)?;
+        if let Some(bytes) = options.pool_bytes() {
+            db.store().derived().limit(METADATA_CACHE.min(bytes / 8));
+        }
         let url = format!("tarndb://{}", db.id().0.simple());
         let store_url = ObjectStoreUrl::parse(&url).map_err(plain)?;
         runtime.register_object_store(store_url.as_ref(), db.store().objects());

@@ -76,7 +76,10 @@ pub(crate) fn translate(error: DataFusionError, spelling: &Spelling) -> SqlError
         DataFusionError::ParquetError(source) => match source.as_ref() {
             ParquetError::External(inner) => match inner.downcast_ref() {
                 Some(source) => of_store(source),
-                None => damaged(&inner.to_string()),
+                None => match inner.downcast_ref::<StoreError>() {
+                    Some(source) => of_our_store(source),
+                    None => damaged(&inner.to_string()),
+                },
             },
             source => damaged(&source.to_string()),
         },
@@ -161,6 +164,15 @@ fn of_store(error: &object_store::Error) -> SqlError {
     }
     let (sqlstate, kind) = match error {
         object_store::Error::NotFound { .. } => ("58P01", ErrorKind::NotFound),
+        _ => ("58030", ErrorKind::Unavailable),
+    };
+    engine(tidy(&error.to_string()), sqlstate, kind, None)
+}
+
+fn of_our_store(error: &StoreError) -> SqlError {
+    let (sqlstate, kind) = match error {
+        StoreError::ShortRead { .. } => return damaged(&error.to_string()),
+        StoreError::NotFound { .. } => ("58P01", ErrorKind::NotFound),
         _ => ("58030", ErrorKind::Unavailable),
     };
     engine(tidy(&error.to_string()), sqlstate, kind, None)

@@ -310,13 +310,18 @@ impl AsyncFileReader for Reader {
 
 /// What the store said about which object: cut off, or not there.
 fn store_error(error: &DataFusionError) -> Option<(String, TableError)> {
-    let found = causes(error).find_map(|cause| cause.downcast_ref::<object_store::Error>())?;
+    let ours = causes(error).find_map(|cause| cause.downcast_ref::<StoreError>());
+    let found = causes(error).find_map(|cause| cause.downcast_ref::<object_store::Error>());
+    if let Some(StoreError::NotFound { key }) = ours {
+        let path = key.clone();
+        return Some((path.clone(), TableError::FileMissing { path }));
+    }
     if let Some(StoreError::ShortRead {
         key,
         start,
         end,
         got,
-    }) = StoreError::find_short_read(found)
+    }) = ours.or_else(|| StoreError::find_short_read(found?))
     {
         let source = StoreError::ShortRead {
             key: key.clone(),
@@ -326,7 +331,7 @@ fn store_error(error: &DataFusionError) -> Option<(String, TableError)> {
         };
         return Some((key.to_string(), TableError::Store(source)));
     }
-    match found {
+    match found? {
         object_store::Error::NotFound { path, .. } => {
             let path = Path::from(path.as_str()).to_string();
             Some((path.clone(), TableError::FileMissing { path }))

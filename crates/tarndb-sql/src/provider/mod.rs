@@ -9,6 +9,7 @@ pub(crate) mod damage;
 pub(crate) mod float_bounds;
 mod predicate;
 mod prune;
+mod reader;
 pub(crate) mod reads;
 mod scan;
 mod selection;

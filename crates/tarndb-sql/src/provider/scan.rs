@@ -13,9 +13,7 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{Result, ScalarValue, Statistics};
 use datafusion::config::TableParquetOptions;
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::parquet::{
-    CachedParquetFileReaderFactory, ParquetRowSelection,
-};
+use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
@@ -35,6 +33,7 @@ use tarndb_table::{
 use crate::error::translate::carry_table;
 use crate::name::same;
 use crate::provider::damage::OfTable;
+use crate::provider::reader::Readers;
 use crate::provider::{Hidden, Pinned, TarnTable, prune, selection};
 
 /// Deletion vectors and row counts loaded at the same time.
@@ -80,12 +79,8 @@ pub(crate) async fn plan(
             global: session.config_options().execution.parquet.clone(),
             ..Default::default()
         });
-    let cache = session
-        .runtime_env()
-        .cache_manager
-        .get_file_metadata_cache();
-    let reader = CachedParquetFileReaderFactory::new(table.pinned.store.objects(), cache);
-    source = source.with_parquet_file_reader_factory(Arc::new(reader));
+    let readers = Readers(table.pinned.store.clone());
+    source = source.with_parquet_file_reader_factory(Arc::new(readers));
 
     let partitions = session.config_options().execution.target_partitions.max(1);
     let indices = projection

@@ -69,8 +69,8 @@ async fn a_file_that_is_cut_off_or_missing_names_table_and_file() {
                 }
                 None => db.store().delete(&object.key).await.unwrap(),
             }
-            // A session of its own: a footer that was read is kept.
-            let mut session = crate::support::session(&db);
+            // A handle of its own: a footer that was read is kept.
+            let mut session = crate::support::session(&reopened(&db).await);
             let query = "SELECT sum(id) FROM (SELECT * FROM a UNION ALL SELECT * FROM b)";
             let error = err(&mut session, query).await;
             let text = chain(&error);

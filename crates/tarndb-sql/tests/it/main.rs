@@ -10,6 +10,7 @@ mod names;
 mod numbers;
 mod pruning;
 mod query;
+mod requests;
 mod serializable;
 mod support;
 mod transaction;

@@ -16,6 +16,13 @@ pub(crate) async fn database() -> Database {
         .unwrap()
 }
 
+/// Another handle of a database, as another process would have it.
+pub(crate) async fn reopened(db: &Database) -> Database {
+    let objects = db.store().direct().objects();
+    let store = Store::new(objects, "memory://", Context::seeded(2));
+    Database::open(store, DbOptions::default()).await.unwrap()
+}
+
 /// A session over it.
 pub(crate) fn session(db: &Database) -> Session {
     Session::new(db.clone(), SessionOptions::default()).unwrap()
