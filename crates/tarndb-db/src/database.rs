@@ -161,6 +161,19 @@ impl Database {
         &self.inner.store
     }
 
+    /// Tries whether the store honours put-if-absent, as creation did: a fresh name is created
+    /// twice, and removed again.
+    ///
+    /// # Errors
+    /// [`StoreError::ConditionalPutIgnored`](tarndb_storage::StoreError::ConditionalPutIgnored)
+    /// when it overwrites; otherwise why it could not be tried.
+    ///
+    /// # Cost
+    /// 2 PUTs, 2 GETs and a deletion.
+    pub async fn probe_store(&self) -> Result<(), DbError> {
+        Ok(self.inner.store.direct().probe(&layout::own_dir()).await?)
+    }
+
     /// Its identity.
     pub fn id(&self) -> DatabaseId {
         self.inner.head.catalog().database()

@@ -90,20 +90,17 @@ fn invalid(text: &str, reason: impl Into<String>) -> StoreError {
     }
 }
 
-/// The text without what stands before an `@` in its authority and without its query.
+/// The text without its query and without what stands between its scheme and the last `@`: a
+/// password may hold any character, slashes too.
 fn redacted(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else {
+    let text = text.split_once('?').map_or(text, |(before, _)| before);
+    let Some((before, after)) = text.rsplit_once('@') else {
         return text.to_owned();
     };
-    let rest = rest.split_once('?').map_or(rest, |(before, _)| before);
-    let (authority, path) = match rest.find('/') {
-        Some(at) => rest.split_at(at),
-        None => (rest, ""),
-    };
-    let host = authority
-        .rsplit_once('@')
-        .map_or(authority, |(_, host)| host);
-    format!("{scheme}://{host}{path}")
+    match before.split_once(':') {
+        Some((scheme, _)) if looks_like_scheme(scheme) => format!("{scheme}://..@{after}"),
+        _ => format!("..@{after}"),
+    }
 }
 
 fn parse_path(text: &str) -> Result<Location, StoreError> {
@@ -197,7 +194,8 @@ fn parse_abfss(text: &str, rest: &str) -> Result<Location, StoreError> {
 }
 
 fn check_authority(text: &str, authority: &str) -> Result<(), StoreError> {
-    if authority.contains('@') {
+    // A password may hold a slash, after which the authority seems to end.
+    if authority.contains(['@', ':']) {
         let reason = "credentials do not belong in a URL; give them as storage options or in \
                       the environment";
         return Err(invalid(text, reason));

@@ -199,6 +199,19 @@ impl Database {
         Ok(self.inner.status().await?)
     }
 
+    /// Tries whether the store honours put-if-absent, as creation did, with a name that it
+    /// removes again.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) when the store overwrites;
+    /// [`Unavailable`](crate::ErrorKind::Unavailable), [`ReadOnly`](crate::ErrorKind::ReadOnly).
+    ///
+    /// # Cost
+    /// 5 requests.
+    pub async fn probe_store(&self) -> Result<()> {
+        Ok(self.inner.probe_store().await?)
+    }
+
     /// Verifies the database; with `deep` the data too.
     ///
     /// # Errors

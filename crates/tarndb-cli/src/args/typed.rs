@@ -80,7 +80,11 @@ pub(super) enum Command {
         limit: usize,
     },
     /// Show versions, tables, files, bytes and what is not published yet
-    Status,
+    Status {
+        /// Also try whether the store honours put-if-absent, with a name that is removed again
+        #[arg(long)]
+        probe: bool,
+    },
     /// Publish every committed table version that is not published yet
     Publish,
     /// Write the checkpoints that are due: of the catalog and of tables

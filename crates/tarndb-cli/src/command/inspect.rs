@@ -1,7 +1,8 @@
 //! `tarndb log`, `status`, `txn` and `check`: what is there, and whether it is sound.
 //!
 //! Invariant: these commands change nothing, beyond what an opened database does by itself; but
-//! `txn` aborts a transaction that has not ended, so that its answer is definite.
+//! `txn` aborts a transaction that has not ended, so that its answer is definite, and a probe
+//! makes an object and removes it.
 
 use tarndb::{
     CheckReport, Database, LogEntry, Options, Progress as CheckProgress, TableStatus, TxnOutcome,
@@ -45,8 +46,13 @@ fn tables_of(entry: &LogEntry) -> String {
     entry.tables.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// Versions, tables and what is not published yet.
-pub(super) async fn status(database: &Database, output: &mut Output) -> Result<(), Failure> {
+/// Versions, tables and what is not published yet; with `probe` whether the store can be written
+/// to safely.
+pub(super) async fn status(
+    database: &Database,
+    probe: bool,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let status = database.status().await?;
     let tables = &status.tables;
     let plain = output.format() != Format::Table;
@@ -90,10 +96,17 @@ pub(super) async fn status(database: &Database, output: &mut Output) -> Result<(
         )
         .without_empty("diverged")
         .show(output)?;
-    match status.background_error {
-        Some(error) => output.line(&format!("the last background work failed: {error}")),
-        None => Ok(()),
+    if let Some(error) = status.background_error {
+        output.line(&format!("the last background work failed: {error}"))?;
     }
+    if probe {
+        database.probe_store().await?;
+        output.line(
+            "probe: the store honours put-if-absent (it refused to create a name that existed, \
+             and kept its content)",
+        )?;
+    }
+    Ok(())
 }
 
 /// The outcome of a transaction; one that has not ended is aborted by a fence.

@@ -86,8 +86,8 @@ async fn dispatch(
             .guard(inspect::log(database, *limit, output))
             .await
             .map_err(cancelled)?,
-        Action::Status => interrupt
-            .guard(inspect::status(database, output))
+        Action::Status { probe } => interrupt
+            .guard(inspect::status(database, *probe, output))
             .await
             .map_err(cancelled)?,
         Action::Txn { reference } => interrupt

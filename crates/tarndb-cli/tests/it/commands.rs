@@ -234,6 +234,20 @@ fn status_counts_tables_rows_and_what_is_published() {
 }
 
 #[test]
+fn status_probes_the_store_when_asked_and_leaves_nothing() {
+    let fixture = Fixture::new();
+    fixture.sql("CREATE TABLE t (a BIGINT)").ok();
+    let run = fixture.run(&["status", "--probe"]).ok();
+    assert!(
+        format!("{}{}", run.stdout, run.stderr).contains("honours put-if-absent"),
+        "{run:?}"
+    );
+    let plain = fixture.run(&["status"]).ok();
+    assert!(!format!("{}{}", plain.stdout, plain.stderr).contains("put-if-absent"));
+    fixture.run(&["check"]).ok();
+}
+
+#[test]
 fn checkpoint_and_requests_are_told() {
     let fixture = Fixture::new();
     fixture.sql("CREATE TABLE t (a BIGINT)").ok();

@@ -33,6 +33,7 @@ mod publishing;
 mod requests;
 mod requests_scan;
 mod rounds;
+mod secrets;
 mod serial_histories;
 mod serializable;
 mod snapshots;

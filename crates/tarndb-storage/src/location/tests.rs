@@ -106,6 +106,9 @@ fn what_is_not_a_database_url_is_refused_with_the_accepted_forms() {
 fn secrets_in_a_url_are_refused_and_not_repeated() {
     for text in [
         "s3://AKID:hunter2@b/p",
+        "s3://AKID:hunter2/hunter2@b/p",
+        "s3:/AKID:hunter2@b/p",
+        "gs:AKID:hunter2@b/p?sig=hunter2",
         "az://c/p?sig=hunter2",
         "https://user:hunter2@host/x",
         "abfss://c:hunter2@host/p",

@@ -146,6 +146,9 @@ impl ObjectStore for Remote {
             upload,
             operation,
             context: self.context.clone(),
+            bucket: Arc::clone(&self.patient),
+            location: location.clone(),
+            bytes: 0,
         }))
     }
 
@@ -213,18 +216,39 @@ struct RemoteUpload {
     upload: Box<dyn MultipartUpload>,
     operation: Arc<Operation>,
     context: Context,
+    bucket: Arc<dyn ObjectStore>,
+    location: Path,
+    /// Of all parts.
+    bytes: u64,
 }
 
 #[async_trait]
 impl MultipartUpload for RemoteUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        self.bytes += data.content_length() as u64;
         let part = self.upload.put_part(data);
         let (context, operation) = (self.context.clone(), Arc::clone(&self.operation));
         async move { bounded(&context, &operation, part).await }.boxed()
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
-        bounded(&self.context, &self.operation, self.upload.complete()).await
+        let (context, operation) = (&self.context, &self.operation);
+        let error = match bounded(context, operation, self.upload.complete()).await {
+            Ok(stored) => return Ok(stored),
+            Err(error) => error,
+        };
+        // The store no longer knows an upload that it has completed: so it answers the
+        // repetition of a request whose answer was lost.
+        if operation.refusal().and_then(|(_, code)| code).as_deref() != Some("NoSuchUpload") {
+            return Err(error);
+        }
+        match bounded(context, operation, self.bucket.head(&self.location)).await {
+            Ok(found) if found.size == self.bytes => Ok(PutResult {
+                e_tag: found.e_tag,
+                version: found.version,
+            }),
+            _ => Err(error),
+        }
     }
 
     async fn abort(&mut self) -> Result<()> {

@@ -50,6 +50,11 @@ impl Bucket {
         self.objects.keys().cloned().collect()
     }
 
+    pub(super) fn contents(&self) -> Vec<(String, Bytes)> {
+        let pair = |(key, object): (&String, &Object)| (key.clone(), object.bytes.clone());
+        self.objects.iter().map(pair).collect()
+    }
+
     pub(super) fn answer(&mut self, request: &Request, context: &Context) -> Response {
         let query = |name: &str| request.query.get(name);
         let answer = match (request.method.as_str(), query("uploadId")) {

@@ -14,6 +14,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
@@ -158,6 +159,11 @@ impl Stub {
     /// The keys that are stored.
     pub fn keys(&self) -> Vec<String> {
         lock(&self.shared.bucket).keys()
+    }
+
+    /// Keys and contents.
+    pub fn objects(&self) -> Vec<(String, Bytes)> {
+        lock(&self.shared.bucket).contents()
     }
 }
 

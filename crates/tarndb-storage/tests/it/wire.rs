@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use object_store::ObjectStoreExt as _;
 use tarndb_storage::stub::{Answer, Reaction, Request, Response, Stub};
 use tarndb_storage::{
     Clock, Context, Path, PutOutcome, SeededRandom, Store, StoreError, SystemClock, open,
@@ -283,6 +284,38 @@ async fn what_may_be_repeated_is_repeated_until_it_is_whole() {
             assert_eq!(stub.keys(), Vec::<String>::new(), "{url} {broken:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn an_upload_whose_answers_are_lost_is_whole_or_fails() {
+    let parts = |request: &Request| request.query.contains_key("partNumber");
+    let ends =
+        |request: &Request| request.method == "POST" && request.query.contains_key("uploadId");
+    for url in ["s3://bucket/db", "gs://bucket/db"] {
+        for which in [parts as fn(&Request) -> bool, ends] {
+            for broken in [Answer::Close, Answer::Reset, answer(500, "InternalError")] {
+                for is_done in [true, false] {
+                    let scene = scene(url).await;
+                    let answer = broken.clone();
+                    scene.first(1, which, Reaction { is_done, answer });
+                    let objects = scene.store.objects();
+                    let mut upload = objects.put_multipart(&key()).await.unwrap();
+                    upload.put_part("0123456789".into()).await.unwrap();
+                    upload.put_part("abc".into()).await.unwrap();
+                    upload.complete().await.unwrap();
+                    let found = scene.store.get_required(&key()).await.unwrap();
+                    assert_eq!(found, "0123456789abc", "{url} {broken:?} done={is_done}");
+                }
+            }
+        }
+    }
+    // Somebody aborted it: nothing is there, and nothing is made up.
+    let scene = scene("s3://bucket/db").await;
+    let objects = scene.store.objects();
+    let mut upload = objects.put_multipart(&key()).await.unwrap();
+    upload.put_part("0123456789".into()).await.unwrap();
+    scene.first(9, |_| true, Reaction::not_done(answer(404, "NoSuchUpload")));
+    upload.complete().await.unwrap_err();
 }
 
 #[tokio::test]
