@@ -291,7 +291,9 @@ async fn without_any_sync_that_it_uses_a_database_loses_what_it_acknowledged() {
 /// A transaction whose data file is too large for one request, and cuts after it.
 async fn large_file(ignored: Option<SyncPoint>) -> Result<usize, String> {
     let mut run = Run::new();
-    ignored.map(|point| run.disk.ignore(point));
+    if let Some(point) = ignored {
+        run.disk.ignore(point);
+    }
     let db = run.create().await;
     let id = create(&db, table_of("t", &[("s", DataType::String)], &[])).await;
     let begun = run.disk.now();
