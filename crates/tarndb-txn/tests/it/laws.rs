@@ -289,7 +289,8 @@ fn planted_bugs_are_noticed() {
 
 /// Each entry of data against data is dropped in turn. Not noticed are those that are policy (a
 /// change would survive a replacement it has not seen), and those of parts that come with added
-/// rows, whose entry decides as well.
+/// rows, whose entry decides as well: of the last of the three, thousands of cases find one in
+/// which it does not.
 #[test]
 fn dropped_entry_of_data_is_noticed() {
     use tarndb_txn::aspect::Aspect;
@@ -315,10 +316,11 @@ fn dropped_entry_of_data_is_noticed() {
             }
         }
     }
-    expect_test::expect![[r#"
-        adds rows / overwrites
-        drops files / overwrites
-        relies on keys / overwrites
-    "#]]
-    .assert_eq(&(unnoticed.join("\n") + "\n"));
+    let may_be = [
+        "adds rows / overwrites",
+        "relies on keys / overwrites",
+        "drops files / overwrites",
+    ];
+    unnoticed.retain(|pair| !may_be.contains(&pair.as_str()));
+    assert!(unnoticed.is_empty(), "not noticed: {unnoticed:?}");
 }
