@@ -219,7 +219,7 @@ impl Demo<'_> {
         self.say("The database counts the same rows.")?;
         self.say("")?;
         self.say("$ tarndb status")?;
-        inspect::status(&self.database, self.output).await
+        inspect::status(&self.database, false, self.output).await
     }
 
     async fn version(&self) -> Result<u64, Failure> {
