@@ -2,14 +2,14 @@
 # The long forms of the kill, concurrency, memory and speed tests; prints the figures.
 #
 # usage: scripts/soak.sh [SECTION ..]     all sections unless some are named:
-#        kills processes memory random bad_input commits algebra
+#        kills processes stores memory random bad_input commits algebra
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$HOME/.cache/tarndb/target}
 unset TARNDB_DB RUST_LOG
-wanted=${*:-kills processes memory random bad_input commits algebra}
+wanted=${*:-kills processes stores memory random bad_input commits algebra}
 failed=0
 
 run() {
@@ -31,6 +31,7 @@ run kills "$python" scripts/kill_loop.py kills=200 each=10 seed=2024
 run processes "$python" scripts/eight_processes.py processes=8 updates=200
 run processes "$python" scripts/compaction_race.py processes=8 updates=100 rewrites=20
 run processes "$python" scripts/upsert_race.py processes=16 keys=20
+run stores env PYTHON="$python" "$python" scripts/emulators.py run -- scripts/test_stores.sh long
 run memory "$python" scripts/memory_import.py limit_mb=64
 run random env TARNDB_INTEROP_STATEMENTS=300 "$python" tests/interop/run.py random_statements
 run bad_input "$python" scripts/bad_input.py

@@ -149,6 +149,8 @@ if wants stores; then
     heading "object stores: emulators of S3 and Azure"
     # Fails when they cannot be installed; without them these tests skip themselves.
     step stores python scripts/emulators.py run -- cargo test --workspace --test it -- emulated_
+    heading "object stores: demo, kills and processes on S3 and Azure"
+    step "stores in use" env PYTHON="$python" "$python" scripts/emulators.py run -- scripts/test_stores.sh short
 fi
 
 if wants examples; then

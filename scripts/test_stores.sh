@@ -10,8 +10,8 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 form=${1:-short}
 case $form in
-    short) kills=4 updates=3 transactions=200 ;;
-    long) kills=60 updates=50 transactions=1000 ;;
+    short) kills=4 updates=3 ;;
+    long) kills=100 updates=50 ;;
     *) echo "not a form: $form (short, long)"; exit 2 ;;
 esac
 python=${PYTHON:-python3}
