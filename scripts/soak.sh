@@ -2,14 +2,14 @@
 # The long forms of the kill, concurrency, memory and speed tests; prints the figures.
 #
 # usage: scripts/soak.sh [SECTION ..]     all sections unless some are named:
-#        kills processes stores memory random bad_input commits algebra
+#        kills processes stores faults memory random bad_input commits algebra
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$HOME/.cache/tarndb/target}
 unset TARNDB_DB RUST_LOG
-wanted=${*:-kills processes stores memory random bad_input commits algebra}
+wanted=${*:-kills processes stores faults memory random bad_input commits algebra}
 failed=0
 
 run() {
@@ -32,6 +32,10 @@ run processes "$python" scripts/eight_processes.py processes=8 updates=200
 run processes "$python" scripts/compaction_race.py processes=8 updates=100 rewrites=20
 run processes "$python" scripts/upsert_race.py processes=16 keys=20
 run stores env PYTHON="$python" "$python" scripts/emulators.py run -- scripts/test_stores.sh long
+for seed in 1 2 3; do
+    run faults "$python" scripts/fault_processes.py processes=4 transactions=1000 least=30 seed=$seed
+done
+run faults env TARNDB_FAULT_SEEDS=20 cargo test --workspace --test it fault_kinds
 run memory "$python" scripts/memory_import.py limit_mb=64
 run random env TARNDB_INTEROP_STATEMENTS=300 "$python" tests/interop/run.py random_statements
 run bad_input "$python" scripts/bad_input.py

@@ -2,7 +2,7 @@
 # Every test of the project in its short form; what `make test` and CI run.
 #
 # usage: scripts/test.sh [SECTION ..]     all sections unless some are named:
-#        tidy lints rust stores examples demo interop kills durability processes memory bad_input
+#        tidy lints rust stores examples demo interop kills durability processes faults memory bad_input
 #
 # From a machine with Rust and Python 3.11 it installs what else it needs: the pinned Python
 # clients into an environment outside the checkout, and with apt, as root, a linker or Python
@@ -24,7 +24,7 @@ trap 'rm -rf "$scratch"' EXIT
 export TARNDB_TALLY=$scratch/tally
 touch "$TARNDB_TALLY"
 
-wanted=${*:-tidy lints rust stores examples demo interop kills durability processes memory bad_input}
+wanted=${*:-tidy lints rust stores examples demo interop kills durability processes faults memory bad_input}
 failures=()
 started=$SECONDS
 
@@ -127,7 +127,7 @@ if wants lints; then
     step clippy cargo clippy --quiet --workspace --all-targets -- -D warnings
 fi
 
-if [[ " $wanted " =~ \ (rust|stores|examples|demo|interop|kills|durability|processes|memory|bad_input)\  ]]; then
+if [[ " $wanted " =~ \ (rust|stores|examples|demo|interop|kills|durability|processes|faults|memory|bad_input)\  ]]; then
     heading "build"
     step build cargo build --workspace --all-targets || finish
     # A name of our own: another checkout may build into the same folder meanwhile.
@@ -189,6 +189,11 @@ if wants processes; then
     step "compaction race" python scripts/compaction_race.py processes=8 updates=25 rewrites=5
     heading "sixteen processes upserting the same new keys"
     step "upsert race" python scripts/upsert_race.py processes=16 keys=2
+fi
+
+if wants faults; then
+    heading "four processes over a store that misbehaves"
+    step faults python scripts/fault_processes.py processes=4 transactions=240 least=30
 fi
 
 if wants memory; then

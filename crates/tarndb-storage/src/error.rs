@@ -230,6 +230,18 @@ impl StoreError {
         None
     }
 
+    /// The store says again and again that it has `key`, and that it has not.
+    pub fn contradicted(operation: &'static str, key: &Path) -> Self {
+        Self::Failed {
+            operation,
+            key: key.to_string(),
+            source: object_store::Error::Generic {
+                store: "store",
+                source: "it says that the object exists, and that it does not".into(),
+            },
+        }
+    }
+
     /// As an error of the object store seam; [`Self::find_short_read`] gives it back.
     pub(crate) fn into_objects(self) -> object_store::Error {
         object_store::Error::Generic {

@@ -70,9 +70,7 @@ impl Store {
             match outcome {
                 PutOutcome::Unknown(error) if attempt >= ATTEMPTS => return Err(error),
                 _ if attempt >= ATTEMPTS => {
-                    return Err(StoreError::NotFound {
-                        key: key.to_string(),
-                    });
+                    return Err(StoreError::contradicted("create an object", key));
                 }
                 _ => {}
             }

@@ -43,7 +43,7 @@ const PAGE: usize = 1000;
 /// Deletions under way at the same time.
 const DELETES_AT_ONCE: usize = 16;
 /// Answers that are too short before an object is taken to be so.
-const SHORT_MAX: u32 = 3;
+const SHORT_MAX: u32 = 5;
 
 /// How long requests may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,6 +32,7 @@ struct State {
     now: Duration,
     next_waiter: u64,
     waiters: BTreeMap<(Duration, u64), Waker>,
+    ticker: Option<Waker>,
 }
 
 impl fmt::Debug for VirtualClock {
@@ -49,9 +50,11 @@ impl VirtualClock {
     /// The system refuses what a runtime needs.
     pub fn runtime(&self) -> std::io::Result<Runtime> {
         let clock = self.clone();
-        Builder::new_current_thread()
+        let runtime = Builder::new_current_thread()
             .on_thread_park(move || clock.advance())
-            .build()
+            .build()?;
+        runtime.spawn(Ticker(self.clone()));
+        Ok(runtime)
     }
 
     /// Goes to the earliest waiter and wakes all of that moment, first come first served.
@@ -69,6 +72,9 @@ impl VirtualClock {
             }
             due.push(entry.remove());
         }
+        // A waiter may be one that nobody polls now, so that waking it does nothing: the
+        // runtime must not go to sleep before all have had their turn.
+        due.extend(state.ticker.take());
         drop(state);
         for waker in due {
             waker.wake();
@@ -96,6 +102,18 @@ impl Clock for VirtualClock {
             clock: self.clone(),
             waiter: None,
         })
+    }
+}
+
+/// Keeps the runtime awake after each step of time.
+struct Ticker(VirtualClock);
+
+impl Future for Ticker {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.0.lock().ticker = Some(context.waker().clone());
+        Poll::Pending
     }
 }
 
@@ -129,5 +147,35 @@ impl Drop for Sleep {
         if let Some(waiter) = self.waiter {
             self.clock.lock().waiters.remove(&(self.until, waiter));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Time goes on also when who it wakes is not listening.
+
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use futures::StreamExt as _;
+
+    use super::VirtualClock;
+    use crate::context::Clock;
+
+    #[test]
+    fn waiters_that_nobody_polls_do_not_stop_the_time() {
+        let clock = Arc::new(VirtualClock::default());
+        let runtime = clock.runtime().unwrap();
+        let sleeper = Arc::clone(&clock);
+        let slept = runtime.block_on(async move {
+            let waits = [1, 2, 3, 4].map(|seconds| sleeper.sleep(Duration::from_secs(seconds)));
+            let mut stream = futures::stream::iter(waits).buffer_unordered(4);
+            // The second and third wake a stream that is not polled meanwhile, twice.
+            stream.next().await;
+            sleeper.sleep(Duration::from_secs(10)).await;
+            stream.next().await;
+            sleeper.monotonic()
+        });
+        assert_eq!(slept, Duration::from_secs(11));
     }
 }

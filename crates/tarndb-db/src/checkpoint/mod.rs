@@ -8,6 +8,8 @@
 mod decode;
 mod encode;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::TryFutureExt as _;
 use tarndb_log::hint;
@@ -21,8 +23,10 @@ use crate::catalog::Catalog;
 use crate::error::DbError;
 use crate::layout;
 
-/// Attempts at writing a checkpoint that the store says is there, though it is not.
-const PUT_ATTEMPTS: u32 = 3;
+/// Attempts at writing a checkpoint that is not there, whatever the store says.
+const PUT_ATTEMPTS: u32 = 5;
+/// The pause after the first attempt; later ones are multiples of it.
+const PUT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Writes the checkpoint of a catalog and the hint to it. A usable one that exists is left
 /// alone; the hint never names one that was not seen.
@@ -45,14 +49,15 @@ pub async fn write(store: &Store, catalog: &Catalog) -> Result<(), DbError> {
         if matches!(outcome, PutOutcome::Created) || read(store, version).await?.is_some() {
             break;
         }
-        match outcome {
-            PutOutcome::Unknown(error) => return Err(error.into()),
-            _ if attempt < PUT_ATTEMPTS => {}
-            _ => {
-                let key = key.to_string();
-                return Err(StoreError::NotFound { key }.into());
+        if attempt == PUT_ATTEMPTS {
+            return Err(match outcome {
+                PutOutcome::Unknown(error) => error,
+                _ => StoreError::contradicted("write a checkpoint", &key),
             }
+            .into());
         }
+        let context = store.context();
+        context.sleep(context.jittered(PUT_PAUSE * attempt)).await;
     }
     hint::write_hint(store, &layout::hint_key(), version.0).await?;
     tracing::debug!(target: "tarndb::step", version = version.0, "checkpoint.end");

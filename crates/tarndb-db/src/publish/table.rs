@@ -176,10 +176,7 @@ async fn put(inner: &Inner, key: &Path, bytes: Bytes) -> Result<Put, DbError> {
             None => {
                 return Err(match outcome {
                     PutOutcome::Unknown(error) => error.into(),
-                    _ => StoreError::NotFound {
-                        key: key.to_string(),
-                    }
-                    .into(),
+                    _ => StoreError::contradicted("publish an object", key).into(),
                 });
             }
         }

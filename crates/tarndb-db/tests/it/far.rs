@@ -61,7 +61,6 @@ impl Far {
         Database::create(store, manual()).await.unwrap()
     }
 
-    #[allow(dead_code, reason = "for tests of faults")]
     /// A handle that is not at a distance and meets no faults.
     pub(crate) async fn open(&self) -> Database {
         self.open_at(Duration::ZERO).await

@@ -20,6 +20,7 @@ mod concurrency;
 mod conflicts;
 mod ddl;
 mod far;
+mod fault_kinds;
 mod faults;
 mod groups;
 mod handles;

@@ -151,7 +151,7 @@ fn a_body_that_breaks_off_goes_on_where_it_was() {
                 let read = world.store.get_range(&key(), range.clone()).await;
                 match read {
                     Ok(read) => assert_eq!(read, part),
-                    // Cut off three times in a row without a byte: taken to be short.
+                    // Cut off five times in a row without a byte: taken to be short.
                     Err(error) => assert!(matches!(error, StoreError::ShortRead { .. })),
                 }
                 let ranges = [range.clone(), 0..1];
