@@ -143,7 +143,7 @@ async fn stage(
     let mut txn = db.begin(TxnOptions::default()).await?;
     txn.append(tables.first, one(row)?).await?;
     txn.append(tables.second, one(row)?).await?;
-    if number % SHARED_EVERY == 0 {
+    if number.is_multiple_of(SHARED_EVERY) {
         let shared = one((0, row.0))?;
         txn.upsert(tables.shared, &["id"], shared).await?;
     }
