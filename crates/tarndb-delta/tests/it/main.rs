@@ -4,7 +4,6 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    clippy::panic,
     reason = "a test stops at what it did not expect, and the acceptance table is printed"
 )]
 
