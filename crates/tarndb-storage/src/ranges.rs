@@ -111,6 +111,10 @@ fn within(range: &Range<u64>, start: u64, piece: &Bytes) -> Bytes {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::single_range_in_vec_init,
+    reason = "lists of ranges, some with one"
+)]
 mod tests {
     use std::convert::Infallible;
 
