@@ -27,7 +27,7 @@ pub(super) struct Global {
     /// The database: a folder, s3://, gs://, az://, abfss://, file:// or memory://
     #[arg(long, value_name = "URL", env = "TARNDB_DB", global = true)]
     pub(super) db: Option<String>,
-    /// A store option, such as aws_region=eu-west-1 or durability=none (repeatable)
+    /// A store option, such as region=eu-west-1 or cache.dir=/tmp/c (repeatable)
     #[arg(long, value_name = "KEY=VALUE", global = true)]
     pub(super) storage_option: Vec<String>,
     /// How results are written
@@ -93,7 +93,7 @@ pub(super) enum Command {
     Optimize(OptimizeArgs),
     /// Tell the outcome of a transaction; one that has not ended is aborted for good
     Txn {
-        /// What the transaction was told to be: <base version>-<uuid>
+        /// <base version>-<uuid> as a message named it, or the UUID that --txn-id gave it
         id: String,
     },
     /// Verify the database: records, checkpoints, published files, data files
