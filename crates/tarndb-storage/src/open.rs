@@ -127,7 +127,10 @@ fn no_cloud_options(options: &StoreOptions) -> Result<(), StoreError> {
     options.durability()?;
     match options.cloud().next() {
         None => Ok(()),
-        Some((key, _)) => Err(invalid(key, "not an option of a folder or of memory")),
+        Some((key, _)) => Err(invalid(
+            key,
+            "not an option of a folder or of memory; docs/guide/storage.md lists the options",
+        )),
     }
 }
 

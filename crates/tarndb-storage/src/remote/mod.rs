@@ -166,7 +166,10 @@ fn built<K, T: ObjectStore>(
     let refused = |_| {
         let cloud = settings::name(wanted.cloud);
         match settings::culprits(settings, &is_accepted).first() {
-            Some(name) => invalid(name, format!("{cloud} does not accept its value")),
+            Some(name) => invalid(
+                name,
+                format!("{cloud} does not accept its value; see docs/guide/storage.md"),
+            ),
             None => invalid(
                 cloud,
                 "the client refused its settings together; check account, endpoint and \

@@ -257,7 +257,11 @@ impl<K: FromStr + PartialEq> Settings<K> {
 
     fn option(&mut self, words: &Words, name: &str, value: &str) -> Result<(), StoreError> {
         let set = self.set(name, value);
-        set.ok_or_else(|| invalid(name, format!("not an option of {}", words.cloud)))
+        set.ok_or_else(|| {
+            let cloud = words.cloud;
+            let advice = "docs/guide/storage.md lists the options";
+            invalid(name, format!("not an option of {cloud}; {advice}"))
+        })
     }
 
     /// The variables of the environment that the client knows, without credentials when those
