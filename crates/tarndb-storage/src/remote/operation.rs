@@ -139,7 +139,10 @@ impl Operation {
     /// The same error with what is known of the operation in place of the client's own words,
     /// which repeat URLs and bodies.
     pub(super) fn told(&self, error: Error) -> Error {
-        let reason = match self.with(|notes| notes.last.clone()) {
+        let (last, hint) = self.with(|notes| (notes.last.clone(), notes.hint));
+        let reason = match last {
+            // What answered, or did not, was the machine's metadata service.
+            _ if hint.is_some() => "the store was not asked".to_owned(),
             Last::Answer {
                 status,
                 code,

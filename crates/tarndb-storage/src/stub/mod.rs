@@ -8,6 +8,7 @@
 #![expect(clippy::expect_used, reason = "a test's server fails by panicking")]
 
 mod bucket;
+mod clock;
 mod http;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
 use self::bucket::Bucket;
+pub use self::clock::HandClock;
 use self::http::Piece;
 pub use self::http::{Request, Response};
 use crate::context::Context;

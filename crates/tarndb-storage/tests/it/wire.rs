@@ -4,57 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use object_store::ObjectStoreExt as _;
-use tarndb_storage::stub::{Answer, Reaction, Request, Response, Stub};
-use tarndb_storage::{
-    Clock, Context, Path, PutOutcome, SeededRandom, Store, StoreError, SystemClock, open,
-};
-use tarndb_types::TimestampMs;
-use tokio::sync::{mpsc, watch};
+use tarndb_storage::stub::{Answer, HandClock, Reaction, Request, Response, Stub};
+use tarndb_storage::{Clock, Context, Path, PutOutcome, SeededRandom, Store, StoreError, open};
+use tokio::sync::mpsc;
 
-/// A clock that stands still until a test or a silent server lets it run: a slow machine
-/// does not make a limit pass.
-#[derive(Clone, Debug)]
-struct HandClock(Arc<watch::Sender<Duration>>);
-
-impl HandClock {
-    fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(Duration::from_secs(1))))
-    }
-
-    /// Runs for so long, in small steps, beside whoever waits.
-    fn run(&self, length: Duration) {
-        let clock = self.0.clone();
-        tokio::spawn(async move {
-            for _ in 0..length.as_millis() / STEP.as_millis() {
-                clock.send_modify(|now| *now += STEP);
-                SystemClock.sleep(Duration::from_micros(500)).await;
-            }
-        });
-    }
-}
-
-const STEP: Duration = Duration::from_millis(500);
 /// Longer than any request may stay silent, and two of it than an operation may last.
 const SILENCE: Duration = Duration::from_secs(65);
-
-impl Clock for HandClock {
-    fn now(&self) -> TimestampMs {
-        SystemClock.now()
-    }
-
-    fn monotonic(&self) -> Duration {
-        *self.0.borrow()
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        let mut now = self.0.subscribe();
-        let end = self.monotonic() + duration;
-        async move { drop(now.wait_for(|now| *now >= end).await) }.boxed()
-    }
-}
 
 struct Scene {
     stub: Stub,
@@ -63,7 +19,7 @@ struct Scene {
 }
 
 async fn scene(url: &str) -> Scene {
-    let clock = HandClock::new();
+    let clock = HandClock::default();
     let context = Context::new(Arc::new(clock.clone()), Arc::new(SeededRandom::new(11)));
     let stub = Stub::start(context.clone()).await;
     let options = match url.starts_with("gs:") {
@@ -86,7 +42,9 @@ impl Scene {
             count -= 1;
             match &reaction.answer {
                 Answer::Silence | Answer::HalfBodySilence => clock.run(SILENCE),
-                Answer::Instead(answer) if answer.status == 409 => clock.run(2 * STEP),
+                Answer::Instead(answer) if answer.status == 409 => {
+                    clock.run(Duration::from_secs(1))
+                }
                 _ => {}
             }
             reaction.clone()
