@@ -39,6 +39,11 @@ pub(super) async fn find_first(inner: &Inner, txn: &Transaction) -> Result<Optio
 /// base 0, as for a client that kept nothing but the id, the search ends at records well before
 /// the time that a version 7 id begins with.
 ///
+/// A base that is given is a claim: `log` shows the version that a transaction made beside its
+/// id, and taken for the base it would hide the very record that is looked for. So it is
+/// believed only when its record is older than a version 7 id; else the search goes on below it,
+/// as far as records are there.
+///
 /// # Errors
 /// [`DbError::OutcomeExpired`] when records in question were cleaned up;
 /// [`DbError::RecordMissing`] when one is missing that no cleanup can have removed.
@@ -50,24 +55,56 @@ pub(crate) async fn find(
     txn: TxnRef,
     head: DbVersion,
 ) -> Result<Option<Ended>, DbError> {
-    let TxnRef { base, id } = txn;
-    if let Some(ended) = inner.caches.recently_ended(id) {
+    if let Some(ended) = inner.caches.recently_ended(txn.id) {
         return Ok(Some(ended));
     }
-    let oldest = minted_ms(id)
-        .filter(|_| base == DbVersion::ZERO)
-        .map(|minted| minted.saturating_sub(CLOCKS_APART_MAX_MS));
-    let mut records = futures::stream::iter((base.0 + 1..=head.0).rev())
+    let minted = minted_ms(txn.id);
+    let oldest = minted.map(|minted| minted.saturating_sub(CLOCKS_APART_MAX_MS));
+    let stop = oldest.filter(|_| txn.base == DbVersion::ZERO);
+    let above = match search(inner, txn, (txn.base, head), stop).await {
+        Err(DbError::RecordMissing { missing, .. }) => {
+            return Err(cleaned_up(inner, txn, missing).await?);
+        }
+        found => found?,
+    };
+    if above.is_some() || is_base_older(inner, txn, minted).await? {
+        return Ok(above);
+    }
+    match search(inner, txn, (DbVersion::ZERO, txn.base), oldest).await {
+        // What is left of the log does not hold it, and the base may be right after all.
+        Err(DbError::RecordMissing { .. }) => Ok(None),
+        found => found,
+    }
+}
+
+/// Whether the base was there before a version 7 id was made.
+async fn is_base_older(inner: &Inner, txn: TxnRef, minted: Option<i64>) -> Result<bool, DbError> {
+    if txn.base == DbVersion::ZERO {
+        return Ok(true);
+    }
+    match (inner.record(txn.base).await, minted) {
+        (Ok(record), Some(minted)) => Ok(record.timestamp.0 < minted),
+        // Nothing below it is left to be searched.
+        (Err(DbError::RecordMissing { .. }), _) => Ok(true),
+        (Ok(_), None) => Ok(false),
+        (Err(other), _) => Err(other),
+    }
+}
+
+/// Looks in the records above the first version up to the second, down to the first one that
+/// was made before `oldest`.
+async fn search(
+    inner: &Inner,
+    txn: TxnRef,
+    (below, head): (DbVersion, DbVersion),
+    oldest: Option<i64>,
+) -> Result<Option<Ended>, DbError> {
+    let mut records = futures::stream::iter((below.0 + 1..=head.0).rev())
         .map(|version| inner.record(DbVersion(version)))
         .buffered(FIND_PARALLEL);
     while let Some(record) = records.next().await {
-        let record = match record {
-            Err(DbError::RecordMissing { missing, .. }) => {
-                return Err(cleaned_up(inner, txn, missing).await?);
-            }
-            other => other?,
-        };
-        if let Some(ended) = end_in(&record, id) {
+        let record = record?;
+        if let Some(ended) = end_in(&record, txn.id) {
             return match is_vouched_for(inner, record.version).await? {
                 true => Ok(Some(ended)),
                 false => Err(DbError::OutcomeExpired { txn }),

@@ -450,3 +450,39 @@ async fn a_fenced_transaction_that_commits_all_the_same_is_found_by_check() {
     let told = fresh.resolve(reference).await.unwrap();
     assert_eq!(told, TxnOutcome::Aborted { fence });
 }
+
+/// `log` shows the version that a transaction made beside its id; whoever takes it, or any later
+/// one, for the base asks below the record that is looked for.
+#[tokio::test]
+async fn a_base_at_or_above_the_commit_does_not_hide_it() {
+    let world = World::new();
+    let db = world.create().await;
+    let id = create_table(&db, "t").await;
+    for chosen in [None, Some(TxnId(Uuid::from_u128(7 << 100)))] {
+        let options = TxnOptions {
+            id: chosen,
+            ..TxnOptions::default()
+        };
+        let mut txn = db.begin(options).await.unwrap();
+        append(&mut txn, id, &[(1, 1)]).await;
+        let committed = txn.commit().await.unwrap();
+        let version = committed.version.unwrap();
+        for n in 0..3 {
+            insert(&db, id, &[(n, n)]).await;
+        }
+        db.checkpoint().await.unwrap();
+        for base in (0..version.0 + 4).map(DbVersion) {
+            // What this process remembers must not help.
+            let other = world.open().await;
+            let reference = TxnRef {
+                base,
+                id: committed.txn.id,
+            };
+            let told = other.lookup(reference).await.unwrap();
+            assert_eq!(told, TxnStatus::Committed { version }, "{reference}");
+            let told = other.resolve(reference).await.unwrap();
+            assert_eq!(told, TxnOutcome::Committed { version }, "{reference}");
+        }
+    }
+    assert_eq!(fences(&world.open().await).await, 0);
+}
