@@ -12,6 +12,7 @@ mod list;
 mod names;
 #[cfg(any(test, feature = "test-util"))]
 pub mod powercut;
+mod root;
 mod temp;
 mod upload;
 
@@ -153,6 +154,7 @@ fn read_range(file: &File, range: &Range<u64>) -> std::io::Result<Bytes> {
 impl Folder {
     fn open(&self, key: &Path) -> Result<(PathBuf, File, ObjectMeta)> {
         let path = self.path(key)?;
+        self.check_root()?;
         let file = File::open(&path).map_err(|error| read_failed(key, &path, error))?;
         let metadata = file
             .metadata()

@@ -19,6 +19,7 @@ use object_store::path::Path;
 use super::disk::{Disk, SyncPoint};
 use super::error::{Effect, LocalError, LocalResult, failed};
 use super::names::{self, Names};
+use super::root::Root;
 use super::temp::Appending;
 
 /// Where files are written before they are shown. Never listed, never read by key.
@@ -45,7 +46,7 @@ pub(super) enum Shown {
 /// One root folder.
 #[derive(Debug)]
 pub(super) struct Folder {
-    pub(super) root: PathBuf,
+    root: Root,
     pub(super) disk: Box<dyn Disk>,
     /// First part of temporary names; differs between processes and handles.
     pub(super) temp_prefix: String,
@@ -63,7 +64,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Folder {
     pub(super) fn new(root: PathBuf, disk: Box<dyn Disk>, temp_prefix: String) -> Self {
         Self {
-            root,
+            root: Root::new(root),
             disk,
             temp_prefix,
             temp_count: AtomicU64::new(0),
@@ -74,12 +75,17 @@ impl Folder {
     }
 
     pub(super) fn root(&self) -> &FsPath {
-        &self.root
+        self.root.path()
+    }
+
+    /// Fails when the root is not the folder any more that it was.
+    pub(super) fn check_root(&self) -> LocalResult<()> {
+        self.root.check()
     }
 
     /// The file of a key; its segments are taken literally.
     pub(super) fn path(&self, key: &Path) -> LocalResult<PathBuf> {
-        let path = self.root.join(key.as_ref());
+        let path = self.root().join(key.as_ref());
         let refused = |reason: &str| {
             let source = io::Error::new(io::ErrorKind::InvalidInput, reason.to_owned());
             Err(LocalError {
@@ -107,6 +113,7 @@ impl Folder {
         show: Show,
     ) -> LocalResult<Shown> {
         let target = self.path(key)?;
+        self.check_root()?;
         // Most losers of a race are told here, before they pay for a sync.
         if show == Show::Create && target.symlink_metadata().is_ok() {
             return Ok(Shown::Exists);
@@ -125,6 +132,7 @@ impl Folder {
     /// Copies a whole object durably.
     pub(super) fn copy(self: &Arc<Self>, from: &Path, to: &Path, show: Show) -> LocalResult<Shown> {
         let (source, target) = (self.path(from)?, self.path(to)?);
+        self.check_root()?;
         let mut reader = File::open(&source).map_err(failed("open", &source, Effect::None))?;
         self.ensure_parent(&target)?;
         let temp = self.create_temp()?;
@@ -187,6 +195,7 @@ impl Folder {
     }
 
     fn show_in_folder(&self, temp: &FsPath, target: &FsPath, show: Show) -> LocalResult<Shown> {
+        self.check_root()?;
         let mut result = self.show_once(temp, target, show);
         if matches!(&result, Err(error) if error.kind() == io::ErrorKind::NotFound) {
             // Somebody removed a folder that we knew.
@@ -308,7 +317,7 @@ impl Folder {
         // Who finds a folder may run beside who made it and has not synced it yet.
         if made {
             self.sync_folder(parent, SyncPoint::MadeFolder, Effect::None)?;
-        } else if folder != self.root && folder.starts_with(&self.root) {
+        } else if folder != self.root() && folder.starts_with(self.root()) {
             self.sync_folder(parent, SyncPoint::FoundFolder, Effect::None)?;
         } else {
             let synced = self.sync_folder(parent, SyncPoint::FoundAbove, Effect::None);

@@ -40,6 +40,7 @@ pub(super) fn list(
     prefix: &Path,
     after: Option<&Path>,
 ) -> LocalResult<Vec<ObjectMeta>> {
+    folder.check_root()?;
     let mut found = Vec::new();
     let mut pending = vec![prefix.clone()];
     while let Some(dir) = pending.pop() {
@@ -64,6 +65,7 @@ pub(super) fn list(
 
 /// The objects directly in `prefix` and the folders in it that hold anything.
 pub(super) fn list_shallow(folder: &Folder, prefix: &Path) -> LocalResult<ListResult> {
+    folder.check_root()?;
     let mut result = ListResult {
         common_prefixes: Vec::new(),
         objects: Vec::new(),

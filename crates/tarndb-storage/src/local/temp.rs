@@ -107,7 +107,7 @@ impl Folder {
     }
 
     fn create_temp_file(&self) -> LocalResult<(PathBuf, File)> {
-        let folder = self.root.join(TEMP_FOLDER);
+        let folder = self.root().join(TEMP_FOLDER);
         self.ensure_folder(&folder)?;
         let mut folder_lost = false;
         loop {

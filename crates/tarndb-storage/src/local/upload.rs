@@ -35,6 +35,7 @@ struct Shared {
 impl LocalUpload {
     /// Starts an upload; blocks.
     pub(super) fn start(folder: &Arc<Folder>, target: PathBuf) -> Result<Self> {
+        folder.check_root()?;
         folder.ensure_parent(&target)?;
         let shared = Arc::new(Shared {
             temp: folder.create_temp()?,

@@ -105,7 +105,7 @@ async fn names_that_are_no_keys_and_temporary_files_are_not_listed() {
 }
 
 #[tokio::test]
-async fn a_folder_removed_behind_our_back_is_made_again() {
+async fn a_folder_below_the_root_removed_behind_our_back_is_made_again() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("db");
     let store = folder_store(&root);
@@ -113,12 +113,13 @@ async fn a_folder_removed_behind_our_back_is_made_again() {
         .put(&Path::from("a/b/1"), Bytes::from_static(b"1"))
         .await
         .unwrap();
-    std::fs::remove_dir_all(&root).unwrap();
+    std::fs::remove_dir_all(root.join("a/b")).unwrap();
     let outcome = store
         .put_if_absent(&Path::from("a/b/2"), Bytes::from_static(b"2"))
         .await;
     assert!(matches!(outcome, Ok(PutOutcome::Created)), "{outcome:?}");
     std::fs::remove_dir_all(root.join("a")).unwrap();
+    std::fs::remove_dir_all(root.join("_tarndb")).unwrap();
     store
         .put(&Path::from("a/b/3"), Bytes::from_static(b"3"))
         .await
@@ -177,4 +178,45 @@ async fn a_half_written_object_is_a_short_read() {
         matches!(result, Err(StoreError::ShortRead { got: 2, .. })),
         "{result:?}"
     );
+}
+
+/// What is written after the root was moved, removed or replaced would be acknowledged in a
+/// place of its own: it is refused, and nothing is made there.
+#[tokio::test]
+async fn a_root_that_is_not_the_same_any_more_is_refused_and_not_made_anew() {
+    for replaced in [false, true] {
+        for moved in [false, true] {
+            for written_before in [false, true] {
+                let outside = tempfile::tempdir().unwrap();
+                let root = outside.path().join("db");
+                std::fs::create_dir(&root).unwrap();
+                let store = folder_store(&root);
+                assert_eq!(store.get(&Path::from("a")).await.unwrap(), None);
+                if written_before {
+                    put(&store, "a/1").await.unwrap();
+                }
+                match moved {
+                    true => std::fs::rename(&root, outside.path().join("moved")).unwrap(),
+                    false => std::fs::remove_dir_all(&root).unwrap(),
+                }
+                if replaced {
+                    // Another inode, even where those of removed folders are used again.
+                    std::fs::create_dir(outside.path().join("between")).unwrap();
+                    std::fs::create_dir(&root).unwrap();
+                }
+                let error = put(&store, "a/2").await.unwrap_err();
+                assert!(error.is_not_stored(), "{error}");
+                let text = format!("{error:?}");
+                assert!(text.contains("moved, removed or replaced"), "{text}");
+                assert!(store.get(&Path::from("a/1")).await.is_err());
+                assert!(store.list_after(&Path::from("a"), None).await.is_err());
+                let made = std::fs::read_dir(&root).map_or(0, |entries| entries.count());
+                assert_eq!((root.exists(), made), (replaced, 0));
+            }
+        }
+    }
+}
+
+async fn put(store: &Store, key: &str) -> Result<(), StoreError> {
+    store.put(&Path::from(key), Bytes::from_static(b"x")).await
 }
