@@ -121,6 +121,15 @@ pub enum StoreError {
         #[source]
         source: object_store::Error,
     },
+    /// There is no such bucket; nothing was stored.
+    #[error(
+        "the bucket or container does not exist, or these credentials do not see it: {reason}; \
+         create it first, or correct the URL"
+    )]
+    NoBucket {
+        /// The store's answer.
+        reason: String,
+    },
     /// The store overwrote an object that it was told only to create.
     #[error(
         "the store ignores put-if-absent: url={url}; \
@@ -192,9 +201,10 @@ impl StoreError {
             | Self::UnfitFileSystem { .. }
             | Self::ConditionalPutIgnored { .. } => StoreErrorKind::Unsupported,
             Self::ShortRead { .. } | Self::Origin { .. } => StoreErrorKind::Corrupt,
-            Self::InvalidUrl { .. } | Self::NotAFolder { .. } | Self::InvalidOption { .. } => {
-                StoreErrorKind::Invalid
-            }
+            Self::InvalidUrl { .. }
+            | Self::NotAFolder { .. }
+            | Self::InvalidOption { .. }
+            | Self::NoBucket { .. } => StoreErrorKind::Invalid,
         }
     }
 
@@ -209,7 +219,10 @@ impl StoreError {
             Self::PermissionDenied { .. } | Self::Unsupported { .. } | Self::NotFound { .. } => {
                 true
             }
-            Self::InvalidUrl { .. } | Self::NotAFolder { .. } | Self::InvalidOption { .. } => true,
+            Self::InvalidUrl { .. }
+            | Self::NotAFolder { .. }
+            | Self::InvalidOption { .. }
+            | Self::NoBucket { .. } => true,
             Self::Failed { .. }
             | Self::ConditionalPutIgnored { .. }
             | Self::ShortRead { .. }
@@ -287,6 +300,20 @@ impl StoreError {
             };
         }
         let key = key.to_string();
+        if let Some(failure) = RemoteFailure::find(&error) {
+            if failure.is_bucket_missing() {
+                let reason = failure.to_string();
+                return Self::NoBucket { reason };
+            }
+            // The client tells so of single objects, but not of lists.
+            if failure.is_refused() && operation.starts_with("list") {
+                return Self::PermissionDenied {
+                    operation,
+                    path: key,
+                    source: Box::new(failure.clone()),
+                };
+            }
+        }
         match error {
             object_store::Error::NotFound { .. } => Self::NotFound { key },
             object_store::Error::PermissionDenied { source, .. }

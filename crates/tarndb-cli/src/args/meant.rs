@@ -267,7 +267,11 @@ fn storage_options(typed: &[String]) -> Result<BTreeMap<String, String>, Failure
     for text in typed {
         let Some((key, value)) = text.split_once('=') else {
             return Err(Failure::usage(
-                format!("not a store option: {text:?}"),
+                // It may be a secret that was written with another separator.
+                format!(
+                    "not a store option ({} characters without =)",
+                    text.chars().count()
+                ),
                 "write --storage-option KEY=VALUE",
             ));
         };

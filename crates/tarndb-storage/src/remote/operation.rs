@@ -155,8 +155,15 @@ impl Operation {
             Last::NoAnswer(reason) => format!("no answer from the store: {reason}"),
             _ => chain(&error),
         };
-        let source: Box<dyn StdError + Send + Sync> = Box::new(self.failure(reason));
+        let failure = self.failure(reason);
+        let is_bucket_missing = failure.is_bucket_missing();
+        let source: Box<dyn StdError + Send + Sync> = Box::new(failure);
         match error {
+            // The absence of an object is an answer; that of the bucket is none.
+            _ if is_bucket_missing => Error::Generic {
+                store: "cloud",
+                source,
+            },
             Error::NotFound { path, .. } => Error::NotFound { path, source },
             Error::AlreadyExists { path, .. } => Error::AlreadyExists { path, source },
             Error::Precondition { path, .. } => Error::Precondition { path, source },
@@ -180,6 +187,14 @@ impl Operation {
             operation: self.id.clone(),
             request_id: notes.request_id.clone(),
             requests: notes.requests,
+            status: match notes.last {
+                Last::Answer { status, .. } if status >= 300 => Some(status),
+                _ => None,
+            },
+            code: match &notes.last {
+                Last::Answer { code, .. } => code.clone(),
+                _ => None,
+            },
         })
     }
 }
@@ -212,6 +227,35 @@ pub struct RemoteFailure {
     pub request_id: Option<String>,
     /// Requests made.
     pub requests: u32,
+    /// Status of the last answer, when that was an error.
+    pub status: Option<u16>,
+    /// The code that came with it, such as `SlowDown`.
+    pub code: Option<String>,
+}
+
+impl RemoteFailure {
+    /// The store has no such bucket or container, or does not show it to these credentials.
+    pub fn is_bucket_missing(&self) -> bool {
+        let code = self.code.as_deref();
+        matches!(code, Some("NoSuchBucket" | "ContainerNotFound"))
+    }
+
+    /// The store refused the credentials, or what they may do.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.status, Some(401 | 403))
+    }
+
+    /// The failure that `error` carries.
+    pub(crate) fn find(error: &Error) -> Option<&Self> {
+        let mut source = error.source();
+        while let Some(error) = source {
+            if let Some(found) = error.downcast_ref() {
+                return Some(found);
+            }
+            source = error.source();
+        }
+        None
+    }
 }
 
 impl fmt::Display for RemoteFailure {

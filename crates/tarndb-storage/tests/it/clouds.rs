@@ -1,7 +1,7 @@
 //! The clients of the clouds against servers: emulators of S3 and Azure where there are any
 //! (`scripts/emulators.py run -- COMMAND`), and the stub for S3 and Google Cloud Storage.
 
-use tarndb_storage::stub::Stub;
+use tarndb_storage::stub::{Answer, Reaction, Response, Stub};
 use tarndb_storage::{Context, Path, Store, StoreError, StoreOptions, conformance, open};
 
 fn context() -> Context {
@@ -85,7 +85,7 @@ async fn lying(url: &str) -> (Stub, Store) {
     stub.set_hook(|request| {
         request.headers.remove("if-none-match");
         request.headers.remove("x-goog-if-generation-match");
-        tarndb_storage::stub::Reaction::honest()
+        Reaction::honest()
     });
     let store = open(url, &options, context()).unwrap();
     (stub, store)
@@ -103,4 +103,61 @@ async fn ex_16_a_server_that_ignores_conditions_is_refused_by_name() {
         assert!(error.to_string().contains(url), "{error}");
         assert!(stub.keys().is_empty(), "{:?}", stub.keys());
     }
+}
+
+fn refusal(status: u16, code: &str) -> Reaction {
+    Reaction::not_done(Answer::Instead(Response::error(status, code)))
+}
+
+/// Nothing in a bucket that is not there is "absent": every request says what is wrong.
+async fn says_that_there_is_no_bucket(url: &str, options: &StoreOptions) {
+    let store = open(url, options, context()).unwrap();
+    let key = Path::from("_tarndb/log/0.json");
+    let bytes = bytes::Bytes::from_static(b"x");
+    let answers = [
+        store.probe(&Path::from("_tarndb")).await.map(drop),
+        store.put(&key, bytes.clone()).await,
+        store.put_if_absent(&key, bytes).await.map(drop),
+        store.get(&key).await.map(drop),
+        store.list_after(&Path::ROOT, None).await.map(drop),
+    ];
+    for answer in answers {
+        let error = answer.unwrap_err();
+        assert!(matches!(error, StoreError::NoBucket { .. }), "{error:?}");
+        assert!(error.is_not_stored());
+        assert_eq!(error.kind(), tarndb_storage::StoreErrorKind::Invalid);
+    }
+}
+
+#[tokio::test]
+async fn emulated_s3_and_azure_have_no_such_bucket() {
+    for (name, url) in [
+        ("S3", "s3://no-such-bucket/x"),
+        ("AZURE", "az://no-such-bucket/x"),
+    ] {
+        if let Some((_, options)) = emulator(name, "emulated_s3_and_azure_have_no_such_bucket") {
+            says_that_there_is_no_bucket(url, &options).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_is_refused_is_a_matter_of_permission() {
+    for (status, code) in [(403, "AccessDenied"), (401, "InvalidAccessKeyId")] {
+        let stub = Stub::start(context()).await;
+        stub.set_hook(move |_| refusal(status, code));
+        let store = open("s3://bucket/x", &stub.s3_options(), context()).unwrap();
+        let error = store.list_after(&Path::ROOT, None).await.unwrap_err();
+        let kind = tarndb_storage::StoreErrorKind::PermissionDenied;
+        assert_eq!(error.kind(), kind, "{error:?}");
+        assert!(format!("{error:?}").contains(code), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_stub_has_no_such_bucket() {
+    let stub = Stub::start(context()).await;
+    stub.set_hook(|_| refusal(404, "NoSuchBucket"));
+    says_that_there_is_no_bucket("s3://bucket/x", &stub.s3_options()).await;
+    says_that_there_is_no_bucket("gs://bucket/x", &stub.gcs_options()).await;
 }
