@@ -61,7 +61,7 @@ impl Folder {
     /// A block of `length` bytes, if it is there and whole. One that is damaged is removed.
     pub(super) fn load(&self, object: ObjectHash, number: u64, length: u64) -> Option<Bytes> {
         let path = self.path(object, number);
-        let file = match fs::read(&path) {
+        let file = match read_file(&path, length + HEAD_BYTES as u64) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
@@ -207,4 +207,14 @@ fn write_file(path: &Path, head: &[u8], body: &[u8]) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).open(path)?;
     file.write_all(head)?;
     file.write_all(body)
+}
+
+/// The content of a file of so many bytes. Anything else (a pipe, a device, a file without end) is
+/// not opened, and counts as a file without content: a block that is damaged.
+fn read_file(path: &Path, size_bytes: u64) -> io::Result<Vec<u8>> {
+    let found = fs::symlink_metadata(path)?;
+    if found.is_dir() || (found.is_file() && found.len() == size_bytes) {
+        return fs::read(path);
+    }
+    Ok(Vec::new())
 }

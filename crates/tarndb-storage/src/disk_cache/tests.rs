@@ -171,6 +171,28 @@ async fn any_damage_of_a_block_is_noticed_and_mended() {
 }
 
 #[tokio::test]
+async fn a_device_or_a_pipe_in_place_of_a_block_is_not_read() {
+    let world = World::new(MIB * 100);
+    let id = id("f", 60);
+    world.read(&id, &[0..60]).await;
+    let file = world.files().remove(0);
+    for place in ["/dev/zero", "a pipe"] {
+        fs::remove_file(&file).unwrap();
+        if place == "a pipe" {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            let kind = rustix::fs::FileType::Fifo;
+            rustix::fs::mknodat(rustix::fs::CWD, &file, kind, mode, 0).unwrap();
+        } else {
+            std::os::unix::fs::symlink(place, &file).unwrap();
+        }
+        world.asked();
+        world.read(&id, &[0..60]).await;
+        assert_eq!(world.asked().len(), 1, "{place}");
+        assert!(fs::symlink_metadata(&file).unwrap().is_file(), "{place}");
+    }
+}
+
+#[tokio::test]
 async fn a_block_under_the_name_of_another_is_not_taken_for_it() {
     let world = World::new(MIB * 100);
     let id = id("f", MIB * 2);
