@@ -200,8 +200,10 @@ async fn a_root_that_is_not_the_same_any_more_is_refused_and_not_made_anew() {
                     false => std::fs::remove_dir_all(&root).unwrap(),
                 }
                 if replaced {
-                    // Another inode, even where those of removed folders are used again.
-                    std::fs::create_dir(outside.path().join("between")).unwrap();
+                    // Of many folders one would get the inode, were it free.
+                    for n in 0..8 {
+                        std::fs::create_dir(outside.path().join(format!("other-{n}"))).unwrap();
+                    }
                     std::fs::create_dir(&root).unwrap();
                 }
                 let error = put(&store, "a/2").await.unwrap_err();
