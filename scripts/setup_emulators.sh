@@ -26,15 +26,11 @@ say() { echo "setup_emulators: $*" >&2; }
 
 can_apt() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }
 
+# shellcheck source=scripts/find_python.sh
+source "$(dirname "${BASH_SOURCE[0]}")/find_python.sh"
+
 find_python() {
-    local candidate
-    for candidate in ${TARNDB_PYTHON:-} python3.11 python3.12 python3.13 python3; do
-        if command -v "$candidate" >/dev/null 2>&1 \
-            && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
-            echo "$candidate"
-            return
-        fi
-    done
+    python_at_hand && return
     say "python 3.11 or newer is needed and was not found"
     return 1
 }

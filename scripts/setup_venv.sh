@@ -22,15 +22,11 @@ wanted=$(sha256sum <"$requirements" | cut -d' ' -f1)
 
 say() { echo "setup_venv: $*" >&2; }
 
+# shellcheck source=scripts/find_python.sh
+source "$(dirname "${BASH_SOURCE[0]}")/find_python.sh"
+
 find_python() {
-    local candidate
-    for candidate in ${TARNDB_PYTHON:-} python3.11 python3.12 python3.13 python3; do
-        if command -v "$candidate" >/dev/null 2>&1 \
-            && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
-            echo "$candidate"
-            return
-        fi
-    done
+    python_at_hand && return
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         say "no python3 here: installing it"
         apt-get update -qq >&2 && apt-get install -y -qq python3 python3-venv >&2
