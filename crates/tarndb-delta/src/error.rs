@@ -64,6 +64,12 @@ pub enum DeltaError {
         /// Name of the feature, or the writer version.
         feature: String,
     },
+    /// A database decides about the table's commits.
+    #[error(
+        "a TarnDB database manages this table (writer feature tarndbManaged): write to it through \
+         the database, or detach it there"
+    )]
+    ManagedByDatabase,
     /// Versions and feature lists of a protocol do not fit each other.
     #[error("the table's protocol contradicts itself: reason={reason}")]
     InvalidProtocol {
@@ -236,7 +242,8 @@ impl DeltaError {
         match self {
             Self::UnsupportedType { .. }
             | Self::UnsupportedReaderFeature { .. }
-            | Self::UnsupportedWriterFeature { .. } => ErrorClass::Unsupported,
+            | Self::UnsupportedWriterFeature { .. }
+            | Self::ManagedByDatabase => ErrorClass::Unsupported,
             Self::BadLine { .. }
             | Self::NotText { .. }
             | Self::BadSchema { .. }

@@ -42,7 +42,7 @@ pub const WRITER_FEATURES: [&str; 7] = [
 ];
 
 /// Features that stand in the reader list too.
-const READER_WRITER: [&str; 2] = [DELETION_VECTORS, TIMESTAMP_NTZ];
+pub(crate) const READER_WRITER: [&str; 2] = [DELETION_VECTORS, TIMESTAMP_NTZ];
 
 /// Checks that versions and lists fit each other.
 ///

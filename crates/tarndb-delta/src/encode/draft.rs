@@ -8,15 +8,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tarndb_table::{Commit, Field, MetadataChange, Schema, TableDefinition};
 
+use super::Authority;
 use super::property::{Asks, judge, judge_unset};
 use crate::action::{Change, Format, Metadata, Protocol};
 use crate::error::DeltaError;
 use crate::feature;
+use crate::native::permit::check_native_write;
+use crate::native::protocol::{has_feature, lowest_protocol, missing, with_room_for};
 use crate::schema_json::{parse_schema, schema_string, type_text};
 use crate::state::DeltaState;
 
+const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
+
 /// Protocol and metadata under change.
 pub(super) struct Draft {
+    pub(super) authority: Authority,
     base: Option<(Protocol, Metadata)>,
     pub(super) protocol: Protocol,
     pub(super) metadata: Metadata,
@@ -28,12 +34,13 @@ pub(super) struct Draft {
 
 impl Draft {
     /// The head's, or that of a new table.
-    pub(super) fn start(commit: &Commit<'_>) -> Result<Self, DeltaError> {
+    pub(super) fn start(commit: &Commit<'_>, authority: Authority) -> Result<Self, DeltaError> {
         match (commit.head, commit.create) {
             (Some(head), None) => {
                 let delta = DeltaState::of(head)?;
                 let metadata = delta.metadata.as_ref().clone();
                 Ok(Self {
+                    authority,
                     protocol: delta.protocol.as_ref().clone(),
                     schema: parse_schema(&metadata.schema_string)?,
                     base: Some((delta.protocol.as_ref().clone(), metadata.clone())),
@@ -42,7 +49,7 @@ impl Draft {
                     changes: Vec::new(),
                 })
             }
-            (None, Some(definition)) => Self::create(definition, commit),
+            (None, Some(definition)) => Self::create(definition, commit, authority),
             (head, _) => Err(DeltaError::IllegalCommit {
                 rule: "a commit either creates a table or changes one",
                 detail: format!("head={}", head.is_some()),
@@ -50,13 +57,17 @@ impl Draft {
         }
     }
 
-    fn create(definition: &TableDefinition, commit: &Commit<'_>) -> Result<Self, DeltaError> {
+    fn create(
+        definition: &TableDefinition,
+        commit: &Commit<'_>,
+        authority: Authority,
+    ) -> Result<Self, DeltaError> {
         let partition_columns =
             checked_partitioning(&definition.schema, &definition.partition_columns)?;
         let mut features = feature::features_of(&definition.schema.fields);
         let mut configuration = BTreeMap::new();
         for (key, value) in &definition.properties {
-            match judge(key, value)? {
+            match judge(key, value, authority)? {
                 Asks::OnlyFeature(name) => {
                     features.insert(name);
                     continue;
@@ -68,10 +79,12 @@ impl Draft {
             }
             configuration.insert(key.clone(), value.clone());
         }
-        configuration.insert(
-            "delta.enableInCommitTimestamps".to_owned(),
-            "true".to_owned(),
-        );
+        let protocol = if authority.is_database() {
+            configuration.insert(IN_COMMIT_TIMESTAMPS.to_owned(), "true".to_owned());
+            feature::managed_protocol(&features)
+        } else {
+            lowest_protocol(&features)
+        };
         let metadata = Metadata {
             id: definition.id.to_string(),
             name: Some(definition.name.clone()),
@@ -83,8 +96,9 @@ impl Draft {
             configuration,
         };
         Ok(Self {
+            authority,
             base: None,
-            protocol: feature::managed_protocol(&features),
+            protocol,
             metadata,
             schema: definition.schema.clone(),
             features,
@@ -98,7 +112,7 @@ impl Draft {
             MetadataChange::AddColumn(field) => self.add_column(field),
             MetadataChange::SetProperty { key, value } => self.set_property(key, value),
             MetadataChange::UnsetProperty { key } => {
-                judge_unset(key)?;
+                judge_unset(key, self.authority)?;
                 if self.metadata.configuration.remove(key).is_some() {
                     self.changes.push(Change::Unset { key: key.clone() });
                 }
@@ -142,7 +156,7 @@ impl Draft {
     }
 
     fn set_property(&mut self, key: &str, value: &str) -> Result<(), DeltaError> {
-        match judge(key, value)? {
+        match judge(key, value, self.authority)? {
             Asks::OnlyFeature(name) => {
                 self.features.insert(name);
                 return Ok(());
@@ -204,25 +218,77 @@ impl Draft {
         Ok(())
     }
 
-    /// Lets the commit store deletion vectors.
-    pub(super) fn enable_deletion_vectors(&mut self) {
-        self.features.insert(feature::DELETION_VECTORS);
+    /// Lets the commit store deletion vectors. A table of its own log must have asked for them.
+    pub(super) fn enable_deletion_vectors(&mut self) -> Result<(), DeltaError> {
         let key = "delta.enableDeletionVectors";
-        let enabled = self.metadata.configuration.get(key);
-        if !enabled.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        if !self.is_on(key) {
+            if !self.authority.is_database() {
+                return Err(DeltaError::IllegalCommit {
+                    rule: "deletion vectors are written where the table enables them",
+                    detail: key.to_owned(),
+                });
+            }
             self.store_property(key, "true");
         }
+        self.features.insert(feature::DELETION_VECTORS);
+        Ok(())
+    }
+
+    /// States since when the table has in-commit timestamps, where this commit turns them on in
+    /// a table that is there already.
+    pub(super) fn enable_in_commit_timestamps(&mut self, commit: &Commit<'_>) {
+        let was_on =
+            |(_, base): &(Protocol, Metadata)| is_on(&base.configuration, IN_COMMIT_TIMESTAMPS);
+        let begins = self.base.as_ref().is_some_and(|base| !was_on(base));
+        if begins && self.is_on(IN_COMMIT_TIMESTAMPS) {
+            for (key, value) in [
+                ("Version", commit.stamp.version.to_string()),
+                ("Timestamp", commit.stamp.timestamp.to_string()),
+            ] {
+                let key = format!("delta.inCommitTimestampEnablement{key}");
+                self.metadata.configuration.insert(key, value);
+            }
+        }
+    }
+
+    /// Must the commit state its in-commit timestamp?
+    pub(super) fn has_in_commit_timestamps(&self) -> bool {
+        self.is_on(IN_COMMIT_TIMESTAMPS)
+            && self
+                .protocol
+                .lists_writer_feature(feature::IN_COMMIT_TIMESTAMP)
+    }
+
+    fn is_on(&self, key: &str) -> bool {
+        is_on(&self.metadata.configuration, key)
+    }
+
+    /// May this build commit to the table as it becomes?
+    pub(super) fn check_write(&self) -> Result<(), DeltaError> {
+        if self.authority.is_database() {
+            return feature::check_write(&self.protocol);
+        }
+        check_native_write(&self.protocol, &self.metadata, &self.schema)
     }
 
     /// Raises the protocol by what the changes need.
     pub(super) fn raise_features(&mut self) -> Result<(), DeltaError> {
-        if let Some((base, _)) = &self.base {
-            // Without writer lists the table is not a managed one; checking that comes first.
-            feature::check_write(base)?;
+        if let Some((base, metadata)) = &self.base {
+            // What the table is already comes first: without writer lists it is not managed.
+            if self.authority.is_database() {
+                feature::check_write(base)?;
+            } else {
+                check_native_write(base, metadata, &parse_schema(&metadata.schema_string)?)?;
+            }
         }
-        let raised = feature::raise(&self.protocol, &self.features);
+        let base = if self.authority.is_database() {
+            self.protocol.clone()
+        } else {
+            with_room_for(&self.protocol, &self.features)
+        };
+        let raised = feature::raise(&base, &missing(&base, &self.features));
         for name in &self.features {
-            if self.base.is_some() && !self.protocol.lists_writer_feature(name) {
+            if self.base.is_some() && !has_feature(&self.protocol, name) {
                 self.changes.push(Change::AddFeature {
                     name: (*name).to_owned(),
                 });
@@ -254,9 +320,13 @@ impl Draft {
 
     /// May rows be removed from the table?
     pub(super) fn is_append_only(&self) -> bool {
-        let value = self.metadata.configuration.get("delta.appendOnly");
-        value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        self.is_on("delta.appendOnly")
     }
+}
+
+fn is_on(configuration: &BTreeMap<String, String>, key: &str) -> bool {
+    let value = configuration.get(key);
+    value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
 /// The partition columns, spelled as in the schema, when both are legal.

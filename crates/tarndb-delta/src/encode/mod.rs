@@ -1,10 +1,11 @@
-//! Encoding a commit of a managed table: from what is to change to the lines of the log.
+//! Encoding a commit: from what is to change to the lines of the log.
 //!
 //! Invariant: pure and deterministic; changes of metadata are applied to the head's own
 //! actions, so nothing that this build does not know is lost; a commit that breaks a rule of
 //! the format is refused before anything is stored.
 //! Spec: Delta PROTOCOL, "Requirements for Writers"; docs/format/publishing.md.
 
+mod authority;
 mod draft;
 mod files;
 mod property;
@@ -14,30 +15,39 @@ mod tests;
 
 use tarndb_table::{Commit, Entry};
 
+pub(crate) use self::authority::Authority;
 use self::draft::Draft;
 pub(crate) use self::draft::checked_partitioning;
 use crate::action::{Action, AppTxn, CommitInfo, DomainMetadata, TarnInfo};
 use crate::error::DeltaError;
-use crate::feature;
 
 /// Domain in which the database and its log position stand.
 pub(crate) const DOMAIN: &str = "tarndb";
 
-/// The entry of a commit.
+/// The entry of a commit to a managed table.
+///
+/// # Errors
+/// As [`encode_for`].
+pub(crate) fn encode(commit: &Commit<'_>) -> Result<Entry, DeltaError> {
+    encode_for(commit, Authority::Database)
+}
+
+/// The entry of a commit to a table whose next commit `authority` decides.
 ///
 /// # Errors
 /// `IllegalCommit` (a bug of the caller), `UnsupportedWriterFeature`, and the errors about
 /// columns, properties and append-only tables that a user can cause.
-pub(crate) fn encode(commit: &Commit<'_>) -> Result<Entry, DeltaError> {
-    let mut draft = Draft::start(commit)?;
+pub(crate) fn encode_for(commit: &Commit<'_>, authority: Authority) -> Result<Entry, DeltaError> {
+    let mut draft = Draft::start(commit, authority)?;
     for change in commit.metadata {
         draft.change(change)?;
     }
     if files::stores_vectors(commit) {
-        draft.enable_deletion_vectors();
+        draft.enable_deletion_vectors()?;
     }
+    draft.enable_in_commit_timestamps(commit);
     draft.raise_features()?;
-    feature::check_write(&draft.protocol)?;
+    draft.check_write()?;
     check_stamp(commit)?;
     let file_actions = files::file_actions(commit, &draft)?;
 
@@ -48,7 +58,9 @@ pub(crate) fn encode(commit: &Commit<'_>) -> Result<Entry, DeltaError> {
             .new_metadata()
             .map(|metadata| Action::Metadata(Box::new(metadata))),
     );
-    actions.push(Action::Domain(database_domain(commit)));
+    if authority.is_database() {
+        actions.push(Action::Domain(database_domain(commit)));
+    }
     actions.extend(app_transactions(commit));
     actions.extend(file_actions);
     let lines = actions
@@ -83,7 +95,9 @@ fn commit_info(commit: &Commit<'_>, draft: &Draft) -> CommitInfo {
     let stamp = &commit.stamp;
     CommitInfo {
         timestamp: Some(stamp.timestamp.0),
-        in_commit_timestamp: Some(stamp.timestamp.0),
+        in_commit_timestamp: draft
+            .has_in_commit_timestamps()
+            .then_some(stamp.timestamp.0),
         operation: Some(commit.operation.to_owned()),
         operation_parameters: commit.parameters.clone(),
         operation_metrics: commit.metrics.clone(),
@@ -91,8 +105,7 @@ fn commit_info(commit: &Commit<'_>, draft: &Draft) -> CommitInfo {
             .read_version
             .and_then(|version| i64::try_from(version.0).ok()),
         isolation_level: Some(stamp.isolation.to_owned()),
-        // What the transaction read is not known here, and "not blind" is always safe.
-        is_blind_append: Some(false),
+        is_blind_append: Some(draft.authority.is_blind_append()),
         engine_info: Some(stamp.engine.to_owned()),
         txn_id: Some(stamp.txn.to_string()),
         tarndb: Some(TarnInfo {

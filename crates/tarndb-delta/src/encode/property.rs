@@ -3,6 +3,7 @@
 //! Invariant: a property that this build would not obey is refused, never stored.
 //! Spec: Delta PROTOCOL, "Table Features" (activation), "Table Properties".
 
+use super::Authority;
 use crate::error::DeltaError;
 use crate::feature;
 
@@ -48,7 +49,7 @@ const REFUSED_PREFIXES: [&str; 7] = [
 ///
 /// # Errors
 /// `PropertyRefused`.
-pub(super) fn judge(key: &str, value: &str) -> Result<Asks, DeltaError> {
+pub(super) fn judge(key: &str, value: &str, authority: Authority) -> Result<Asks, DeltaError> {
     let refuse = |reason| {
         Err(DeltaError::PropertyRefused {
             key: key.to_owned(),
@@ -59,7 +60,8 @@ pub(super) fn judge(key: &str, value: &str) -> Result<Asks, DeltaError> {
     if let Some(name) = key.strip_prefix("delta.feature.") {
         let known = feature::WRITER_FEATURES
             .iter()
-            .find(|known| **known == name);
+            .find(|known| **known == name)
+            .filter(|known| authority.is_database() || **known != feature::MANAGED);
         return match known {
             Some(name) => Ok(Asks::OnlyFeature(name)),
             None => refuse("this build does not have the feature"),
@@ -71,11 +73,17 @@ pub(super) fn judge(key: &str, value: &str) -> Result<Asks, DeltaError> {
         "delta.enableDeletionVectors" if on => {
             return Ok(Asks::Feature(feature::DELETION_VECTORS));
         }
-        "delta.enableDeletionVectors" => {
+        "delta.enableDeletionVectors" if authority.is_database() => {
             return refuse("set tarndb.deletionVectors to 'off' instead");
         }
-        "delta.enableInCommitTimestamps" if !on => {
+        "delta.enableInCommitTimestamps" if on => {
+            return Ok(Asks::Feature(feature::IN_COMMIT_TIMESTAMP));
+        }
+        "delta.enableInCommitTimestamps" if authority.is_database() => {
             return refuse("tables of a database always have in-commit timestamps");
+        }
+        "delta.enableInCommitTimestamps" => {
+            return refuse("this build does not turn in-commit timestamps off");
         }
         _ => {}
     }
@@ -98,12 +106,16 @@ pub(super) fn judge(key: &str, value: &str) -> Result<Asks, DeltaError> {
 ///
 /// # Errors
 /// `PropertyRefused`.
-pub(super) fn judge_unset(key: &str) -> Result<(), DeltaError> {
+pub(super) fn judge_unset(key: &str, authority: Authority) -> Result<(), DeltaError> {
+    let reason = match authority {
+        Authority::Database => "tables of a database always have in-commit timestamps",
+        Authority::OwnLog { .. } => "this build does not turn in-commit timestamps off",
+    };
     if key == "delta.enableInCommitTimestamps" {
         return Err(DeltaError::PropertyRefused {
             key: key.to_owned(),
             value: String::new(),
-            reason: "tables of a database always have in-commit timestamps",
+            reason,
         });
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Any Delta table by path, read-only: no database, the table's own log decides.
+//! Opening a Delta table by path, to read it.
 //!
 //! Invariant: protocol, schema and files are those of the version read.
 //! Spec: Delta PROTOCOL, "Requirements for Readers"; in-commit timestamps for time travel.

@@ -1,0 +1,230 @@
+//! May this build commit to a table whose own log decides?
+//!
+//! Invariant: a writer feature is either fulfilled here, or shown not to be in use, or the
+//! commit is refused by the feature's name before anything is written.
+//! Does not: judge reading (`feature::check_read`).
+//! Spec: Delta PROTOCOL, "Requirements for Writers"; docs/format/native.md, "Protocol".
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tarndb_table::{DataType, Field, Schema};
+
+use super::protocol::writer_features;
+use crate::action::{Metadata, Protocol};
+use crate::error::DeltaError;
+use crate::feature;
+
+/// What a listed feature asks of a commit to a native table.
+enum Duty {
+    /// Every commit fulfils it.
+    Fulfilled,
+    /// Nothing while the property is not `true`.
+    Property(&'static str),
+    /// Nothing while no property's key begins so.
+    KeyPrefix(&'static str),
+    /// Nothing while no field's metadata has a key that begins so.
+    FieldKey(&'static str),
+    /// Nothing while the column mapping mode is `none`.
+    Mapping,
+}
+
+/// Features that native tables may have. Not on the list: those that ask something of every commit
+/// which is not done here.
+const DUTIES: [(&str, Duty); 17] = [
+    ("appendOnly", Duty::Fulfilled),
+    // NOT NULL is checked when rows are written; expressions are not.
+    ("invariants", Duty::FieldKey("delta.invariants")),
+    ("checkConstraints", Duty::KeyPrefix("delta.constraints.")),
+    (
+        "changeDataFeed",
+        Duty::Property("delta.enableChangeDataFeed"),
+    ),
+    (
+        "generatedColumns",
+        Duty::FieldKey("delta.generationExpression"),
+    ),
+    ("columnMapping", Duty::Mapping),
+    ("identityColumns", Duty::FieldKey("delta.identity.")),
+    ("deletionVectors", Duty::Fulfilled),
+    ("timestampNtz", Duty::Fulfilled),
+    // Classic checkpoints stay legal with it.
+    ("v2Checkpoint", Duty::Fulfilled),
+    ("domainMetadata", Duty::Fulfilled),
+    ("inCommitTimestamp", Duty::Fulfilled),
+    ("vacuumProtocolCheck", Duty::Fulfilled),
+    ("allowColumnDefaults", Duty::FieldKey("CURRENT_DEFAULT")),
+    // Checkpoints are made at the newest version only, and nothing is cleaned up.
+    ("checkpointProtection", Duty::Fulfilled),
+    (
+        "icebergCompatV1",
+        Duty::Property("delta.enableIcebergCompatV1"),
+    ),
+    (
+        "icebergCompatV2",
+        Duty::Property("delta.enableIcebergCompatV2"),
+    ),
+];
+
+impl Duty {
+    /// What calls for it, when something does.
+    fn called_for_by(&self, metadata: &Metadata, schema: &Schema) -> Option<String> {
+        let configuration = &metadata.configuration;
+        match self {
+            Self::Fulfilled => None,
+            Self::Property(key) => configuration
+                .get(*key)
+                .filter(|value| value.eq_ignore_ascii_case("true"))
+                .map(|_| (*key).to_owned()),
+            Self::KeyPrefix(prefix) => configuration
+                .keys()
+                .find(|key| key.starts_with(prefix))
+                .cloned(),
+            Self::FieldKey(prefix) => schema
+                .fields
+                .iter()
+                .find_map(|field| annotated(field, prefix)),
+            Self::Mapping => configuration
+                .get("delta.columnMapping.mode")
+                .filter(|mode| !mode.eq_ignore_ascii_case("none"))
+                .map(|mode| format!("delta.columnMapping.mode={mode}")),
+        }
+    }
+}
+
+/// The first field, nested ones included, with a metadata key that begins with `prefix`.
+fn annotated(field: &Field, prefix: &str) -> Option<String> {
+    let has =
+        |metadata: &BTreeMap<String, Value>| metadata.keys().any(|key| key.starts_with(prefix));
+    if has(&field.metadata) {
+        return Some(format!("column {}", field.name));
+    }
+    let nested = |data_type: &DataType| match data_type {
+        DataType::Struct(fields) => fields.iter().any(|field| has(&field.metadata)),
+        _ => false,
+    };
+    let found = field.data_type.any(&nested);
+    found.then(|| format!("a field of column {}", field.name))
+}
+
+/// Checks a table before a commit to it.
+///
+/// # Errors
+/// `UnsupportedWriterFeature` (the name, and what uses it), `ManagedByDatabase`,
+/// `InvalidProtocol`.
+pub(crate) fn check_native_write(
+    protocol: &Protocol,
+    metadata: &Metadata,
+    schema: &Schema,
+) -> Result<(), DeltaError> {
+    let refuse = |feature: String| Err(DeltaError::UnsupportedWriterFeature { feature });
+    if !(1..=7).contains(&protocol.min_writer_version) {
+        return refuse(format!("writer version {}", protocol.min_writer_version));
+    }
+    feature::check_valid(protocol)?;
+    for name in writer_features(protocol) {
+        if name == feature::MANAGED {
+            return Err(DeltaError::ManagedByDatabase);
+        }
+        let Some((_, duty)) = DUTIES.iter().find(|(known, _)| *known == name) else {
+            return refuse(name.to_owned());
+        };
+        if let Some(user) = duty.called_for_by(metadata, schema) {
+            return refuse(format!("{name} ({user})"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema_json::parse_schema;
+
+    fn judged(protocol: &str, configuration: &[(&str, &str)], field: &str) -> String {
+        let protocol: Protocol = serde_json::from_str(protocol).unwrap();
+        let schema = format!(
+            r#"{{"type":"struct","fields":[{{"name":"a","type":"long","nullable":true,"metadata":{field}}}]}}"#
+        );
+        let metadata = Metadata {
+            id: "1".to_owned(),
+            name: None,
+            description: None,
+            format: crate::action::Format::default(),
+            schema_string: schema.clone(),
+            partition_columns: Vec::new(),
+            created_time: None,
+            configuration: configuration
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+        };
+        match check_native_write(&protocol, &metadata, &parse_schema(&schema).unwrap()) {
+            Ok(()) => "ok".to_owned(),
+            Err(DeltaError::UnsupportedWriterFeature { feature }) => feature,
+            Err(DeltaError::ManagedByDatabase) => "managed".to_owned(),
+            Err(other) => other.to_string(),
+        }
+    }
+
+    fn listed(name: &str) -> String {
+        format!(r#"{{"minReaderVersion":1,"minWriterVersion":7,"writerFeatures":["{name}"]}}"#)
+    }
+
+    fn version(writer: i32) -> String {
+        format!(r#"{{"minReaderVersion":1,"minWriterVersion":{writer}}}"#)
+    }
+
+    #[test]
+    fn legacy_version_is_written_while_what_it_implies_is_not_in_use() {
+        let used = r#"{"delta.generationExpression":"a"}"#;
+        for (writer, configuration, field, expected) in [
+            (1, vec![], "{}", "ok"),
+            (2, vec![("delta.appendOnly", "true")], "{}", "ok"),
+            (3, vec![], "{}", "ok"),
+            (
+                3,
+                vec![("delta.constraints.c", "a > 0")],
+                "{}",
+                "checkConstraints (delta.constraints.c)",
+            ),
+            // What the version does not imply is not honoured by anybody.
+            (2, vec![("delta.constraints.c", "a > 0")], "{}", "ok"),
+            (
+                4,
+                vec![("delta.enableChangeDataFeed", "true")],
+                "{}",
+                "changeDataFeed (delta.enableChangeDataFeed)",
+            ),
+            (4, vec![], used, "generatedColumns (column a)"),
+            (6, vec![], "{}", "ok"),
+            (8, vec![], "{}", "writer version 8"),
+        ] {
+            assert_eq!(judged(&version(writer), &configuration, field), expected);
+        }
+    }
+
+    #[test]
+    fn listed_feature_is_fulfilled_or_idle_or_refused_by_name() {
+        for (name, field, expected) in [
+            (
+                "invariants",
+                r#"{"delta.invariants":"{}"}"#,
+                "invariants (column a)",
+            ),
+            ("rowTracking", "{}", "rowTracking"),
+            ("clustering", "{}", "clustering"),
+            ("com.example.x", "{}", "com.example.x"),
+            (
+                "allowColumnDefaults",
+                r#"{"CURRENT_DEFAULT":"1"}"#,
+                "allowColumnDefaults (column a)",
+            ),
+            ("allowColumnDefaults", "{}", "ok"),
+            ("inCommitTimestamp", "{}", "ok"),
+            ("tarndbManaged", "{}", "managed"),
+        ] {
+            assert_eq!(judged(&listed(name), &[], field), expected);
+        }
+    }
+}
