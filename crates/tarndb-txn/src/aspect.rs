@@ -55,6 +55,8 @@ aspects! {
     DropColumn "drops column" Project,
     RenameColumn "renames column" Project,
     Widen "widens column" Project,
+    Require "sets NOT NULL" Project,
+    Relax "drops NOT NULL" Project,
     Comment "comments" UpdateConfig,
     ReplaceSchema "replaces schema" ReplaceTable,
     Property "sets free property" UpdateConfig,
@@ -262,6 +264,8 @@ impl<'a> Part<'a> {
             Part::Schema(SchemaEffect::DropColumn { .. }) => Aspect::DropColumn,
             Part::Schema(SchemaEffect::RenameColumn { .. }) => Aspect::RenameColumn,
             Part::Schema(SchemaEffect::Widen { .. }) => Aspect::Widen,
+            Part::Schema(SchemaEffect::SetNotNull { .. }) => Aspect::Require,
+            Part::Schema(SchemaEffect::DropNotNull { .. }) => Aspect::Relax,
             Part::Schema(SchemaEffect::Replace { .. }) => Aspect::ReplaceSchema,
             Part::Schema(SchemaEffect::SetComment { .. }) => Aspect::Comment,
             Part::Config(change) => {

@@ -43,7 +43,8 @@ impl OverwriteKind {
     }
 }
 
-/// One change of a table's schema.
+/// One change of a table's schema. Columns are named by their path: `a`, or `a.b` for a field of
+/// a struct, with back-ticks around a name that has a dot in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaEffect {
@@ -74,6 +75,16 @@ pub enum SchemaEffect {
         column: String,
         /// The new type's text.
         type_text: String,
+    },
+    /// A column that may no longer be NULL.
+    SetNotNull {
+        /// Name.
+        column: String,
+    },
+    /// A column that may be NULL from now on.
+    DropNotNull {
+        /// Name.
+        column: String,
     },
     /// Another schema or partitioning in place of the old one.
     Replace {

@@ -110,13 +110,18 @@ pub fn feature_obeyed(name: &str) -> Obeyed {
     }
 }
 
+/// The property that maps columns to names in files.
+pub const COLUMN_MAPPING: &str = "delta.columnMapping.mode";
+
 /// Whom a change concerns. Turning deletion vectors on concerns nobody: whoever wrote without
-/// them wrote something that stays right.
+/// them wrote something that stays right. So does mapping columns by name: what was written
+/// before has the names that the columns had until then, which is what they are mapped to.
 #[must_use]
 pub fn change_obeyed(change: &ConfigEffect) -> Obeyed {
     match change {
         ConfigEffect::Set { key, value }
-            if key == ENABLE_DELETION_VECTORS && value.eq_ignore_ascii_case("true") =>
+            if key == ENABLE_DELETION_VECTORS && value.eq_ignore_ascii_case("true")
+                || key == COLUMN_MAPPING && value.eq_ignore_ascii_case("name") =>
         {
             Obeyed::ByNobody
         }

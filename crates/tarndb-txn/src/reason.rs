@@ -91,11 +91,11 @@ pub enum Reason {
         /// We did.
         by_us: bool,
     },
-    /// One side added a NOT NULL column, the other wrote rows without it.
+    /// One side added a column NOT NULL or made one so, the other wrote rows that may lack it.
     RequiredColumn {
         /// The column.
         column: String,
-        /// We added it.
+        /// We did.
         by_us: bool,
     },
     /// One side changed a property that binds what the other wrote.
@@ -432,7 +432,7 @@ impl Reason {
             } => {
                 write!(
                     f,
-                    "the NOT NULL column {column} was added, which the rows written lack"
+                    "column {column} became NOT NULL, and the rows written may lack it"
                 )
             }
             Self::RequiredColumn {
@@ -441,7 +441,7 @@ impl Reason {
             } => {
                 write!(
                     f,
-                    "rows were written without the NOT NULL column {column} added here"
+                    "rows were written that may lack column {column}, which becomes NOT NULL here"
                 )
             }
             Self::Widened { column, by_us } => write!(

@@ -50,14 +50,14 @@ rules! {
     Overwritten "over" "retryable: the table's data was replaced",
     OverwrittenMove "moot" "incompatible: what was to be compacted was replaced",
     SameColumn "column" "by column: the same change is one change (rebase), two changes of one \
-        column are incompatible, other columns are a rebase",
+        column, or of a struct and a field in it, are incompatible, other columns are a rebase",
     SameComment "text" "by target: the same text is one change (rebase), different texts are \
         incompatible, other targets are a rebase",
     SameSchema "schema" "the same new schema is one change (rebase), another one is incompatible",
     SchemaReplaced "replaced" "retryable: one side replaced the schema that the other relied on",
     ColumnsReplaced "columns" "a table comment is a rebase beside a replaced schema, a column's is \
         retryable",
-    RequiredColumn "required" "retryable: rows that do not have a NOT NULL column meet it",
+    RequiredColumn "required" "retryable: rows that may lack a column meet its NOT NULL",
     SameKey "key" "by key: the same value is one change (rebase), different values are \
         incompatible (retryable where ours only raised deletion vectors), other keys are a rebase",
     ObeyedKey "obeyed" "retryable when our data had to obey the property they changed, \

@@ -63,7 +63,7 @@ fn same_column(ours: &SchemaEffect, theirs: &SchemaEffect) -> Outcome {
     let ours_lower = lower(ours);
     let common = lower(theirs)
         .iter()
-        .position(|column| ours_lower.contains(column));
+        .position(|column| ours_lower.iter().any(|ours| overlap(ours, column)));
     let column = common.and_then(|at| columns_of(theirs).get(at).map(|name| (*name).to_owned()));
     column.map_or(Outcome::Rebase, |column| {
         Outcome::Conflict(Reason::Column {
@@ -74,12 +74,23 @@ fn same_column(ours: &SchemaEffect, theirs: &SchemaEffect) -> Outcome {
     })
 }
 
+/// Whether one column is the other, or lies in it.
+fn overlap(one: &str, other: &str) -> bool {
+    let within = |inner: &str, outer: &str| {
+        let rest = inner.strip_prefix(outer);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    within(one, other) || within(other, one)
+}
+
 /// Columns that a change concerns.
 fn columns_of(effect: &SchemaEffect) -> Vec<&str> {
     match effect {
         SchemaEffect::AddColumn { name, .. } | SchemaEffect::DropColumn { name } => vec![name],
         SchemaEffect::RenameColumn { from, to } => vec![from, to],
-        SchemaEffect::Widen { column, .. } => vec![column],
+        SchemaEffect::Widen { column, .. }
+        | SchemaEffect::SetNotNull { column }
+        | SchemaEffect::DropNotNull { column } => vec![column],
         SchemaEffect::SetComment { column, .. } => column.as_deref().into_iter().collect(),
         SchemaEffect::Replace { .. } => Vec::new(),
     }
@@ -100,6 +111,8 @@ fn column_text(effect: &SchemaEffect) -> String {
         SchemaEffect::DropColumn { .. } => "dropped".to_owned(),
         SchemaEffect::RenameColumn { from, to } => format!("{from} renamed to {to}"),
         SchemaEffect::Widen { type_text, .. } => format!("widened to {type_text}"),
+        SchemaEffect::SetNotNull { .. } => "NOT NULL".to_owned(),
+        SchemaEffect::DropNotNull { .. } => "without NOT NULL".to_owned(),
         SchemaEffect::SetComment { text, .. } => format!("with comment {}", value(text.as_deref())),
         SchemaEffect::Replace { .. } => String::new(),
     }
@@ -144,7 +157,9 @@ fn same_comment(ours: &SchemaEffect, theirs: &SchemaEffect) -> Outcome {
 
 fn required_column(ours: Part<'_>, theirs: Part<'_>) -> Outcome {
     let name = |part: Part<'_>| match part {
-        Part::Schema(SchemaEffect::AddColumn { name, .. }) => Some(name.clone()),
+        Part::Schema(
+            SchemaEffect::AddColumn { name, .. } | SchemaEffect::SetNotNull { column: name },
+        ) => Some(name.clone()),
         _ => None,
     };
     let (column, by_us) = match (name(ours), name(theirs)) {

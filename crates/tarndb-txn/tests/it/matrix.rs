@@ -50,30 +50,32 @@ fn whole_matrix_of_tables() {
         rows.push(row);
     }
     expect![[r#"
-                                   1         2         3         4        5         6        7        8        9        10       11      12       13      14      15      16      17   18      19      20
-        1 adds rows                .         .         .         .        over      .        required .        .        widened  .       replaced .       obeyed  .       feature id   dropped .       .
-        2 deletes rows             .         rows      rows      map      over      .        required .        .        widened  .       replaced .       obeyed  .       feature id   dropped .       .
-        3 drops files              .         rows      rows      map      over      .        required .        .        widened  .       replaced .       obeyed  .       feature id   dropped .       .
-        4 moves files              .         map       map       files    moot      .        required .        .        widened  .       replaced .       obeyed  .       feature id   dropped .       .
-        5 overwrites               head      head      head      rebase   over      .        required .        .        widened  .       replaced .       obeyed  .       feature id   dropped .       .
-        6 adds nullable column     .         .         .         .        .         column   column   column   column   column   rebase  replaced rebase  rebase  rebase  rebase  id   dropped rebase  .
-        7 adds NOT NULL column     required  required  required  required required  column   column   column   column   column   rebase  replaced rebase  rebase  rebase  rebase  id   dropped rebase  .
-        8 drops column             .         .         .         .        .         column   column   column   column   column   column  replaced rebase  rebase  rebase  rebase  id   dropped rebase  .
-        9 renames column           .         .         .         .        .         column   column   column   column   column   column  replaced rebase  rebase  rebase  rebase  id   dropped rebase  .
-        10 widens column           widened   widened   widened   widened  widened   column   column   column   column   column   rebase  replaced rebase  rebase  rebase  rebase  id   dropped rebase  .
-        11 comments                .         .         .         .        .         rebase   rebase   column   column   rebase   text    columns  rebase  rebase  rebase  rebase  id   dropped rebase  .
-        12 replaces schema         replaced  replaced  replaced  replaced replaced  replaced replaced replaced replaced replaced columns schema   rebase  rebase  rebase  rebase  id   dropped rebase  .
-        13 sets free property      .         .         .         .        .         rebase   rebase   rebase   rebase   rebase   rebase  rebase   key     key     rebase  rebase  id   dropped rebase  .
-        14 sets obeyed property    binds     binds     binds     binds    binds     rebase   rebase   rebase   rebase   rebase   rebase  rebase   key     key     rebase  rebase  id   dropped rebase  .
-        15 raises free feature     .         .         .         .        .         rebase   rebase   rebase   rebase   rebase   rebase  rebase   rebase  rebase  rebase  rebase  id   dropped rebase  .
-        16 raises obeyed feature   feature   feature   feature   feature  feature   rebase   rebase   rebase   rebase   rebase   rebase  rebase   rebase  rebase  rebase  rebase  id   dropped rebase  .
-        17 creates table           id        id        id        id       id        id       id       id       id       id       id      id       id      id      id      id      id   id      id      id
-        18 drops table             dropped   dropped   dropped   dropped  dropped   dropped  dropped  dropped  dropped  dropped  dropped dropped  dropped dropped dropped dropped id   dropped renamed dropped
-        19 renames table           .         .         .         .        .         rebase   rebase   rebase   rebase   rebase   rebase  rebase   rebase  rebase  rebase  rebase  id   renamed renamed .
-        20 sets application id     .         .         .         .        .         .        .        .        .        .        .       .        .       .       .       .       id   dropped .       app
-        21 relies on keys          keys      .         .         .        over      .        .        uses     uses     uses     .       replaced .       .       .       .       id   dropped .       .
-        22 overwrites by predicate matching  touched   touched   touched  over      .        required uses     uses     widened  .       replaced .       obeyed  .       feature id   dropped .       .
-        23 reads (serializable)    rows read rows read rows read .        rows read read     read     read     read     read     .       read     .       .       .       .       read read    read    .
+                                   1         2         3         4        5         6        7        8        9        10       11       12       13      14       15      16      17      18      19   20      21      22
+        1 adds rows                .         .         .         .        over      .        required .        .        widened  required .        .       replaced .       obeyed  .       feature id   dropped .       .
+        2 deletes rows             .         rows      rows      map      over      .        required .        .        widened  .        .        .       replaced .       obeyed  .       feature id   dropped .       .
+        3 drops files              .         rows      rows      map      over      .        required .        .        widened  .        .        .       replaced .       obeyed  .       feature id   dropped .       .
+        4 moves files              .         map       map       files    moot      .        required .        .        .        .        .        .       replaced .       obeyed  .       feature id   dropped .       .
+        5 overwrites               head      head      head      rebase   over      .        required .        .        widened  required .        .       replaced .       obeyed  .       feature id   dropped .       .
+        6 adds nullable column     .         .         .         .        .         column   column   column   column   column   column   column   rebase  replaced rebase  rebase  rebase  rebase  id   dropped rebase  .
+        7 adds NOT NULL column     required  required  required  required required  column   column   column   column   column   column   column   rebase  replaced rebase  rebase  rebase  rebase  id   dropped rebase  .
+        8 drops column             .         .         .         .        .         column   column   column   column   column   column   column   column  replaced rebase  rebase  rebase  rebase  id   dropped rebase  .
+        9 renames column           .         .         .         .        .         column   column   column   column   column   column   column   column  replaced rebase  rebase  rebase  rebase  id   dropped rebase  .
+        10 widens column           widened   widened   widened   .        widened   column   column   column   column   column   column   column   rebase  replaced rebase  rebase  rebase  rebase  id   dropped rebase  .
+        11 sets NOT NULL           required  .         .         .        required  column   column   column   column   column   column   column   rebase  replaced rebase  rebase  rebase  rebase  id   dropped rebase  .
+        12 drops NOT NULL          .         .         .         .        .         column   column   column   column   column   column   column   rebase  replaced rebase  rebase  rebase  rebase  id   dropped rebase  .
+        13 comments                .         .         .         .        .         rebase   rebase   column   column   rebase   rebase   rebase   text    columns  rebase  rebase  rebase  rebase  id   dropped rebase  .
+        14 replaces schema         replaced  replaced  replaced  replaced replaced  replaced replaced replaced replaced replaced replaced replaced columns schema   rebase  rebase  rebase  rebase  id   dropped rebase  .
+        15 sets free property      .         .         .         .        .         rebase   rebase   rebase   rebase   rebase   rebase   rebase   rebase  rebase   key     key     rebase  rebase  id   dropped rebase  .
+        16 sets obeyed property    binds     binds     binds     binds    binds     rebase   rebase   rebase   rebase   rebase   rebase   rebase   rebase  rebase   key     key     rebase  rebase  id   dropped rebase  .
+        17 raises free feature     .         .         .         .        .         rebase   rebase   rebase   rebase   rebase   rebase   rebase   rebase  rebase   rebase  rebase  rebase  rebase  id   dropped rebase  .
+        18 raises obeyed feature   feature   feature   feature   feature  feature   rebase   rebase   rebase   rebase   rebase   rebase   rebase   rebase  rebase   rebase  rebase  rebase  rebase  id   dropped rebase  .
+        19 creates table           id        id        id        id       id        id       id       id       id       id       id       id       id      id       id      id      id      id      id   id      id      id
+        20 drops table             dropped   dropped   dropped   dropped  dropped   dropped  dropped  dropped  dropped  dropped  dropped  dropped  dropped dropped  dropped dropped dropped dropped id   dropped renamed dropped
+        21 renames table           .         .         .         .        .         rebase   rebase   rebase   rebase   rebase   rebase   rebase   rebase  rebase   rebase  rebase  rebase  rebase  id   renamed renamed .
+        22 sets application id     .         .         .         .        .         .        .        .        .        .        .        .        .       .        .       .       .       .       id   dropped .       app
+        23 relies on keys          keys      .         .         .        over      .        .        uses     uses     uses     .        .        .       replaced .       .       .       .       id   dropped .       .
+        24 overwrites by predicate matching  touched   touched   touched  over      .        required uses     uses     widened  required .        .       replaced .       obeyed  .       feature id   dropped .       .
+        25 reads (serializable)    rows read rows read rows read .        rows read read     read     read     read     read     .        .        .       read     .       .       .       .       read read    read    .
     "#]].assert_eq(&columns(&rows));
 }
 
@@ -335,6 +337,23 @@ fn samples() -> Vec<(&'static str, Aspect, TableEffects)> {
                 type_text: "long".into(),
             }),
         ),
+        (
+            "set c NOT NULL",
+            Aspect::Require,
+            schema(SchemaEffect::SetNotNull { column: "c".into() }),
+        ),
+        (
+            "drop NOT NULL of c",
+            Aspect::Relax,
+            schema(SchemaEffect::DropNotNull { column: "c".into() }),
+        ),
+        (
+            "drop NOT NULL of c.d",
+            Aspect::Relax,
+            schema(SchemaEffect::DropNotNull {
+                column: "c.d".into(),
+            }),
+        ),
         ("comment 'x'", Aspect::Comment, comment(None, "x")),
         ("comment 'y'", Aspect::Comment, comment(None, "y")),
         ("comment c 'x'", Aspect::Comment, comment(Some("c"), "x")),
@@ -352,6 +371,11 @@ fn samples() -> Vec<(&'static str, Aspect, TableEffects)> {
             "set enableDV=false",
             Aspect::ObeyedProperty,
             sets("delta.enableDeletionVectors", "false"),
+        ),
+        (
+            "set mapping=name",
+            Aspect::Property,
+            sets("delta.columnMapping.mode", "name"),
         ),
         (
             "set copy-on-write",
@@ -447,55 +471,59 @@ fn every_pair_of_samples_has_the_expected_verdict() {
         text += &format!("{label:24} {row}\n");
     }
     expect![[r#"
-        append                   ...........RR....R..RR....RR.....RR.RII........
-        delete rows 1,2 of f     .RRb.RR.R.bRR....R..RR....RR...RRRR.RII......RR
-        delete rows 2,3 of f     .RRb.RR.R.RRR....R..RR....RR...RRRR.RII......RR
-        delete row 4 of f        .bbR.RR.R.bRR....R..RR....RR...RRRR.RII......bb
-        delete row 1 of g        ....R..R.R.RR....R..RR....RR...RRRR.RII........
-        copy-on-write f          .RRR.RR.R.RRR....R..RR....RR...RRRR.RII......RR
-        drop file f              .RRR.RR.R.RRR....R..RR....RR...RRRR.RII......RR
-        drop file g              ....R..R.R.RR....R..RR....RR...RRRR.RII........
-        compact f                .RRR.RR.R.RII....R..RR....RR.....RR.RII......RR
-        compact g                ....R..R.R.II....R..RR....RR.....RR.RII........
-        compact f, row map       .bRb.Rb.R.RII....R..RR....RR.....RR.RII......bb
-        overwrite                bbbbbbbbbbbRR....R..RR....RR.....RR.RII...bbbbb
-        overwrite from self      RRRRRRRRbbbRR....R..RR....RR.....RR.RII...RRRRR
-        add c long               .............bIIbIIIIbbbbbRRbbbbbbbbbIIb.......
-        add c string             .............IbIbIIIIbbbbbRRbbbbbbbbbIIb.......
-        add C long               .............IIbbIIIIbbbbbRRbbbbbbbbbIIb.......
-        add d long               .............bbbbbbIbbbbbbRRbbbbbbbbbIIb.......
-        add c long NOT NULL      RRRRRRRRRRRRRIIIbbIIIbbbbbRRbbbbbbbbbIIb..RRRRR
-        drop column c            .............IIIbIbIIbbbIIRRbbbbbbbbbIIb.......
-        rename column C to d     .............IIIIIIbIbbbIIRRbbbbbbbbbIIb.......
-        widen c to long          RRRRRRRRRRRRRIIIbIIIbbbbbbRRbbbbbbbbbIIb..RRRRR
-        widen e to long          RRRRRRRRRRRRRbbbbbbbbbbbbbRRbbbbbbbbbIIb..RRRRR
-        comment 'x'              .............bbbbbbbbbbIbbbbbbbbbbbbbIIb.......
-        comment 'y'              .............bbbbbbbbbIbbbbbbbbbbbbbbIIb.......
-        comment c 'x'            .............bbbbbIIbbbbbIRRbbbbbbbbbIIb.......
-        comment C 'y'            .............bbbbbIIbbbbIbRRbbbbbbbbbIIb.......
-        replace schema p         RRRRRRRRRRRRRRRRRRRRRRbbRRbIbbbbbbbbbIIb..RRRRR
-        replace schema q         RRRRRRRRRRRRRRRRRRRRRRbbRRIbbbbbbbbbbIIb..RRRRR
-        set user.x=1             .............bbbbbbbbbbbbbbbbIbbbbbbbIIb.......
-        set user.x=2             .............bbbbbbbbbbbbbbbIbbbbbbbbIIb.......
-        set enableDV=true        .............bbbbbbbbbbbbbbbbbbRbbbbbIIb.......
-        set enableDV=false       .............bbbbbbbbbbbbbbbbbIbbbbbbIIb.......
-        set copy-on-write        .............bbbbbbbbbbbbbbbbbbbbbbbbIIb.......
-        set appendOnly           .............bbbbbbbbbbbbbbbbbbbbbbbbIIb.......
-        set constraint           RRRRRRRRRRRRRbbbbbbbbbbbbbbbbbbbbbbbbIIb..RRRRR
-        raise deletionVectors    .............bbbbbbbbbbbbbbbbbbbbbbbbIIb.......
-        raise unknown            RRRRRRRRRRRRRbbbbbbbbbbbbbbbbbbbbbbbbIIb..RRRRR
-        create table             IIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIII
-        drop table               IIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIII
-        rename table             .............bbbbbbbbbbbbbbbbbbbbbbbbIII.......
-        app id x                 .....................................II.I......
-        app id y                 .....................................II..I.....
-        upsert keys 1,2          R..........RR....RRRRR....RR.....RR.RII...R.RRR
-        upsert keys 3            R..........RR....RRRRR....RR.....RR.RII....RRRR
-        upsert key 4, append     R..........RR....RRRRR....RR.....RR.RII.....RRR
-        overwrite where in f     RRRR.RR.R.RRR....RRRRR....RR...RRRR.RII...RRRRR
-        same, from self          RRRRRRRRR.RRR....RRRRR....RR...RRRR.RII...RRRRR
-        read                     RRRRRRRR...RRRRRRRRRRR....RR.........RRR..RRRRR
-        read rows                RRRRRRRR...RRRRRRRRRRR....RR.........RRR..RRRRR
+        append                   ...........RR....R..RRR......RR......RR.RII........
+        delete rows 1,2 of f     .RRb.RR.R.bRR....R..RR.......RR...R.RRR.RII......RR
+        delete rows 2,3 of f     .RRb.RR.R.RRR....R..RR.......RR...R.RRR.RII......RR
+        delete row 4 of f        .bbR.RR.R.bRR....R..RR.......RR...R.RRR.RII......bb
+        delete row 1 of g        ....R..R.R.RR....R..RR.......RR...R.RRR.RII........
+        copy-on-write f          .RRR.RR.R.RRR....R..RR.......RR...R.RRR.RII......RR
+        drop file f              .RRR.RR.R.RRR....R..RR.......RR...R.RRR.RII......RR
+        drop file g              ....R..R.R.RR....R..RR.......RR...R.RRR.RII........
+        compact f                .RRR.RR.R.RII....R...........RR......RR.RII......RR
+        compact g                ....R..R.R.II....R...........RR......RR.RII........
+        compact f, row map       .bRb.Rb.R.RII....R...........RR......RR.RII......bb
+        overwrite                bbbbbbbbbbbRR....R..RRR......RR......RR.RII...bbbbb
+        overwrite from self      RRRRRRRRbbbRR....R..RRR......RR......RR.RII...RRRRR
+        add c long               .............bIIbIIIIbIIIbbbbRRbbbbbbbbbbIIb.......
+        add c string             .............IbIbIIIIbIIIbbbbRRbbbbbbbbbbIIb.......
+        add C long               .............IIbbIIIIbIIIbbbbRRbbbbbbbbbbIIb.......
+        add d long               .............bbbbbbIbbbbbbbbbRRbbbbbbbbbbIIb.......
+        add c long NOT NULL      RRRRRRRRRRRRRIIIbbIIIbIIIbbbbRRbbbbbbbbbbIIb..RRRRR
+        drop column c            .............IIIbIbIIbIIIbbIIRRbbbbbbbbbbIIb.......
+        rename column C to d     .............IIIIIIbIbIIIbbIIRRbbbbbbbbbbIIb.......
+        widen c to long          RRRRRRRR...RRIIIbIIIbbIIIbbbbRRbbbbbbbbbbIIb..RRRRR
+        widen e to long          RRRRRRRR...RRbbbbbbbbbbbbbbbbRRbbbbbbbbbbIIb..RRRRR
+        set c NOT NULL           R..........RRIIIbIIIIbbIIbbbbRRbbbbbbbbbbIIb..RRRRR
+        drop NOT NULL of c       .............IIIbIIIIbIbIbbbbRRbbbbbbbbbbIIb.......
+        drop NOT NULL of c.d     .............IIIbIIIIbIIbbbbbRRbbbbbbbbbbIIb.......
+        comment 'x'              .............bbbbbbbbbbbbbIbbbbbbbbbbbbbbIIb.......
+        comment 'y'              .............bbbbbbbbbbbbIbbbbbbbbbbbbbbbIIb.......
+        comment c 'x'            .............bbbbbIIbbbbbbbbIRRbbbbbbbbbbIIb.......
+        comment C 'y'            .............bbbbbIIbbbbbbbIbRRbbbbbbbbbbIIb.......
+        replace schema p         RRRRRRRRRRRRRRRRRRRRRRRRRbbRRbIbbbbbbbbbbIIb..RRRRR
+        replace schema q         RRRRRRRRRRRRRRRRRRRRRRRRRbbRRIbbbbbbbbbbbIIb..RRRRR
+        set user.x=1             .............bbbbbbbbbbbbbbbbbbbIbbbbbbbbIIb.......
+        set user.x=2             .............bbbbbbbbbbbbbbbbbbIbbbbbbbbbIIb.......
+        set enableDV=true        .............bbbbbbbbbbbbbbbbbbbbbRbbbbbbIIb.......
+        set enableDV=false       .............bbbbbbbbbbbbbbbbbbbbIbbbbbbbIIb.......
+        set mapping=name         .............bbbbbbbbbbbbbbbbbbbbbbbbbbbbIIb.......
+        set copy-on-write        .............bbbbbbbbbbbbbbbbbbbbbbbbbbbbIIb.......
+        set appendOnly           .............bbbbbbbbbbbbbbbbbbbbbbbbbbbbIIb.......
+        set constraint           RRRRRRRRRRRRRbbbbbbbbbbbbbbbbbbbbbbbbbbbbIIb..RRRRR
+        raise deletionVectors    .............bbbbbbbbbbbbbbbbbbbbbbbbbbbbIIb.......
+        raise unknown            RRRRRRRRRRRRRbbbbbbbbbbbbbbbbbbbbbbbbbbbbIIb..RRRRR
+        create table             IIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIII
+        drop table               IIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIIII
+        rename table             .............bbbbbbbbbbbbbbbbbbbbbbbbbbbbIII.......
+        app id x                 .........................................II.I......
+        app id y                 .........................................II..I.....
+        upsert keys 1,2          R..........RR....RRRRRR......RR......RR.RII...R.RRR
+        upsert keys 3            R..........RR....RRRRRR......RR......RR.RII....RRRR
+        upsert key 4, append     R..........RR....RRRRRR......RR......RR.RII.....RRR
+        overwrite where in f     RRRR.RR.R.RRR....RRRRRR......RR...R.RRR.RII...RRRRR
+        same, from self          RRRRRRRRR.RRR....RRRRRR......RR...R.RRR.RII...RRRRR
+        read                     RRRRRRRR...RRRRRRRRRRR.......RR..........RRR..RRRRR
+        read rows                RRRRRRRR...RRRRRRRRRRR.......RR..........RRR..RRRRR
     "#]]
     .assert_eq(&text);
 }

@@ -211,9 +211,9 @@ fn definitions_name_both_sides() {
         &append,
         column("long", false),
         expect![[r#"
-        WRITE of main.t conflicts with ADD COLUMNS committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
-        the NOT NULL column c was added, which the rows written lack;
-        run the transaction again on the new snapshot"#]],
+            WRITE of main.t conflicts with ADD COLUMNS committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+            column c became NOT NULL, and the rows written may lack it;
+            run the transaction again on the new snapshot"#]],
     );
     check(
         &append,

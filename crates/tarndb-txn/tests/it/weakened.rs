@@ -187,6 +187,7 @@ fn weakened_entry_is_noticed_by_the_model() {
     expect![[r#"
         adds rows / overwrites: over
         adds rows / widens column: widened
+        adds rows / sets NOT NULL: required
         deletes rows / adds NOT NULL column: required
         deletes rows / widens column: widened
         deletes rows / replaces schema: replaced
@@ -199,28 +200,71 @@ fn weakened_entry_is_noticed_by_the_model() {
         drops files / raises obeyed feature: feature
         drops files / drops table: dropped
         moves files / adds NOT NULL column: required
-        moves files / widens column: widened
         moves files / replaces schema: replaced
         moves files / sets obeyed property: obeyed
         moves files / raises obeyed feature: feature
         overwrites / widens column: widened
+        overwrites / sets NOT NULL: required
+        adds nullable column / sets NOT NULL: column
+        adds nullable column / drops NOT NULL: column
         adds nullable column / renames table: rebase
         adds NOT NULL column / deletes rows: required
         adds NOT NULL column / drops files: required
         adds NOT NULL column / moves files: required
+        adds NOT NULL column / sets NOT NULL: column
+        adds NOT NULL column / drops NOT NULL: column
         adds NOT NULL column / renames table: rebase
         drops column / drops column: column
         drops column / widens column: column
+        drops column / sets NOT NULL: column
+        drops column / drops NOT NULL: column
         drops column / renames table: rebase
         renames column / renames column: column
+        renames column / sets NOT NULL: column
+        renames column / drops NOT NULL: column
         renames column / renames table: rebase
         widens column / adds rows: widened
         widens column / deletes rows: widened
         widens column / drops files: widened
-        widens column / moves files: widened
         widens column / overwrites: widened
         widens column / widens column: column
+        widens column / sets NOT NULL: column
+        widens column / drops NOT NULL: column
         widens column / renames table: rebase
+        sets NOT NULL / adds rows: required
+        sets NOT NULL / overwrites: required
+        sets NOT NULL / adds nullable column: column
+        sets NOT NULL / adds NOT NULL column: column
+        sets NOT NULL / drops column: column
+        sets NOT NULL / renames column: column
+        sets NOT NULL / widens column: column
+        sets NOT NULL / sets NOT NULL: column
+        sets NOT NULL / drops NOT NULL: column
+        sets NOT NULL / comments: rebase
+        sets NOT NULL / replaces schema: replaced
+        sets NOT NULL / sets free property: rebase
+        sets NOT NULL / sets obeyed property: rebase
+        sets NOT NULL / raises free feature: rebase
+        sets NOT NULL / raises obeyed feature: rebase
+        sets NOT NULL / drops table: dropped
+        sets NOT NULL / renames table: rebase
+        drops NOT NULL / adds nullable column: column
+        drops NOT NULL / adds NOT NULL column: column
+        drops NOT NULL / drops column: column
+        drops NOT NULL / renames column: column
+        drops NOT NULL / widens column: column
+        drops NOT NULL / sets NOT NULL: column
+        drops NOT NULL / drops NOT NULL: column
+        drops NOT NULL / comments: rebase
+        drops NOT NULL / replaces schema: replaced
+        drops NOT NULL / sets free property: rebase
+        drops NOT NULL / sets obeyed property: rebase
+        drops NOT NULL / raises free feature: rebase
+        drops NOT NULL / raises obeyed feature: rebase
+        drops NOT NULL / drops table: dropped
+        drops NOT NULL / renames table: rebase
+        comments / sets NOT NULL: rebase
+        comments / drops NOT NULL: rebase
         comments / renames table: rebase
         replaces schema / deletes rows: replaced
         replaces schema / drops files: replaced
@@ -230,17 +274,27 @@ fn weakened_entry_is_noticed_by_the_model() {
         replaces schema / drops column: replaced
         replaces schema / renames column: replaced
         replaces schema / widens column: replaced
+        replaces schema / sets NOT NULL: replaced
+        replaces schema / drops NOT NULL: replaced
         replaces schema / replaces schema: schema
         replaces schema / renames table: rebase
+        sets free property / sets NOT NULL: rebase
+        sets free property / drops NOT NULL: rebase
         sets free property / renames table: rebase
         sets obeyed property / deletes rows: binds
         sets obeyed property / drops files: binds
         sets obeyed property / moves files: binds
+        sets obeyed property / sets NOT NULL: rebase
+        sets obeyed property / drops NOT NULL: rebase
         sets obeyed property / renames table: rebase
+        raises free feature / sets NOT NULL: rebase
+        raises free feature / drops NOT NULL: rebase
         raises free feature / renames table: rebase
         raises obeyed feature / deletes rows: feature
         raises obeyed feature / drops files: feature
         raises obeyed feature / moves files: feature
+        raises obeyed feature / sets NOT NULL: rebase
+        raises obeyed feature / drops NOT NULL: rebase
         raises obeyed feature / renames table: rebase
         drops table / adds rows: dropped
         drops table / deletes rows: dropped
@@ -252,6 +306,8 @@ fn weakened_entry_is_noticed_by_the_model() {
         drops table / drops column: dropped
         drops table / renames column: dropped
         drops table / widens column: dropped
+        drops table / sets NOT NULL: dropped
+        drops table / drops NOT NULL: dropped
         drops table / comments: dropped
         drops table / replaces schema: dropped
         drops table / sets free property: dropped
@@ -265,6 +321,8 @@ fn weakened_entry_is_noticed_by_the_model() {
         renames table / drops column: rebase
         renames table / renames column: rebase
         renames table / widens column: rebase
+        renames table / sets NOT NULL: rebase
+        renames table / drops NOT NULL: rebase
         renames table / comments: rebase
         renames table / replaces schema: rebase
         renames table / sets free property: rebase
@@ -281,6 +339,7 @@ fn weakened_entry_is_noticed_by_the_model() {
         overwrites by predicate / drops column: uses
         overwrites by predicate / renames column: uses
         overwrites by predicate / widens column: widened
+        overwrites by predicate / sets NOT NULL: required
         overwrites by predicate / raises obeyed feature: feature
         reads (serializable) / adds nullable column: read
         reads (serializable) / adds NOT NULL column: read
