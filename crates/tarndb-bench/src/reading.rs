@@ -141,7 +141,7 @@ async fn singly(
     let store = snapshot.database().store();
     let mut rows = 0;
     for file in state.files.values() {
-        let mut batches = read_file(store, &location, file, columns, &[], None).await?;
+        let mut batches = read_file(store, &location, &file, columns, &[], None).await?;
         while let Some(batch) = batches.try_next().await? {
             rows += values(&batch);
         }
@@ -155,7 +155,7 @@ async fn scan(
     state: &TableState,
     columns: &Schema,
 ) -> Result<u64, BenchError> {
-    let files = state.files.values().cloned().collect();
+    let files = state.files.values().collect();
     let mut read = snapshot.scan(table, state, columns, files)?;
     let mut rows = 0;
     while let Some((_, live)) = read.try_next().await? {

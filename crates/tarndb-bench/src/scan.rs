@@ -91,7 +91,7 @@ pub(crate) async fn scan<A: Default + Send + 'static>(
     let mut shares: Vec<Vec<Arc<DataFile>>> = vec![Vec::new(); tasks];
     for (number, file) in state.files.values().enumerate() {
         if let Some(share) = shares.get_mut(number % tasks) {
-            share.push(Arc::clone(file));
+            share.push(file);
         }
     }
     let mut running = Vec::new();

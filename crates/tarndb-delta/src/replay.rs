@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use tarndb_table::{DataFile, Schema, TableState};
+use tarndb_table::{DataFile, Files, Schema, TableState};
 use tarndb_types::TableVersion;
 
 use crate::action::{Action, AppTxn, Metadata, Protocol, Remove};
@@ -24,7 +24,7 @@ pub(crate) struct Replay {
     metadata: Option<Arc<Metadata>>,
     /// Schema of `metadata`, when it has been parsed already.
     schema: Option<Arc<Schema>>,
-    files: imbl::OrdMap<String, Arc<DataFile>>,
+    files: Files,
     tombstones: imbl::OrdMap<FileKey, Arc<Remove>>,
     txns: imbl::OrdMap<String, AppTxn>,
     domains: imbl::OrdMap<String, String>,
@@ -88,7 +88,7 @@ impl Replay {
                 let key = (file.path.clone(), vector_id(&file.deletion));
                 self.tombstones.remove(&key);
                 self.fresh.push(file.path.clone());
-                self.files.insert(file.path.clone(), Arc::new(file));
+                self.files.insert(Arc::new(file));
             }
             Action::Remove(remove) => self.remove(*remove)?,
             Action::Txn(txn) => {
@@ -177,7 +177,7 @@ impl Replay {
         };
         let partition_columns = partition_columns(&metadata, &schema)?;
         for path in std::mem::take(&mut self.fresh) {
-            if let Some(file) = self.files.get_mut(&path) {
+            if let Some(file) = self.files.loose_mut(&path) {
                 parse_statistics(file, &schema);
                 spell_partition_values(file, &partition_columns);
             }
@@ -207,7 +207,7 @@ impl Replay {
 
     /// Attaches statistics that did not come as JSON text.
     pub(crate) fn set_statistics(&mut self, path: &str, stats: tarndb_table::Statistics) {
-        if let Some(file) = self.files.get_mut(path) {
+        if let Some(file) = self.files.loose_mut(path) {
             Arc::make_mut(file).stats = Some(Arc::new(stats));
         }
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tarndb_types::TableVersion;
 
-use crate::fragment::DataFile;
+use crate::files::Files;
 use crate::schema::Schema;
 
 /// What a codec keeps beside the model (protocol, unknown fields, ...), opaque to everyone else.
@@ -34,7 +34,7 @@ pub struct TableState {
     /// The table's comment.
     pub description: Option<String>,
     /// Live files by [`DataFile::path`].
-    pub files: imbl::OrdMap<String, Arc<DataFile>>,
+    pub files: Files,
     /// Latest version of each application transaction.
     pub app_txns: imbl::OrdMap<String, i64>,
     /// In-commit timestamp of this version, milliseconds since 1970 UTC.
@@ -62,7 +62,7 @@ impl TableState {
 
     /// Bytes of all data files.
     pub fn size_bytes(&self) -> u64 {
-        self.files.values().map(|file| file.size_bytes).sum()
+        self.files.size_bytes()
     }
 
     /// Whether `column` partitions the table, ignoring case.

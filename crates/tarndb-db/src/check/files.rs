@@ -59,18 +59,18 @@ pub(super) async fn check_files(
         let key = file.key(&table.location);
         let stored = key.ok().and_then(|key| sizes.get(&key).copied());
         let size = stored.or_else(|| place.waiting.get(&file.path).copied());
-        if let Some(finding) = check_file(table, &state, file, size) {
+        if let Some(finding) = check_file(table, &state, &file, size) {
             report.findings.push(finding);
             continue;
         }
-        check_vector(inner, table, file, report).await?;
+        check_vector(inner, table, &file, report).await?;
         if deep {
             // What this handle has in memory says nothing about what is stored.
             let store = match stored {
                 Some(_) => inner.store.direct(),
                 None => inner.store.clone(),
             };
-            check_data(&store, table, &state, file, report).await?;
+            check_data(&store, table, &state, &file, report).await?;
         }
     }
     Ok(())

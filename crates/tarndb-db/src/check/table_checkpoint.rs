@@ -91,19 +91,20 @@ fn difference(expected: &TableState, loaded: &TableState) -> Option<String> {
     {
         return Some("it has another schema or other properties than the commits".to_owned());
     }
-    let lost = expected.files.iter().find(|(path, file)| {
-        loaded.files.get(*path).is_none_or(|found| {
+    let lost = expected.files.without_statistics().find(|file| {
+        loaded.files.get(&file.path).is_none_or(|found| {
             found.size_bytes != file.size_bytes
                 || found.deletion != file.deletion
                 || found.partition_values != file.partition_values
         })
     });
-    if let Some((path, _)) = lost {
+    if let Some(file) = lost {
+        let path = &file.path;
         return Some(format!("it lacks a live file or changes it: file={path}"));
     }
     let extra = loaded
         .files
-        .keys()
-        .find(|path| !expected.files.contains_key(*path));
+        .paths()
+        .find(|path| !expected.files.contains_key(path));
     extra.map(|path| format!("it has a file that is not live: file={path}"))
 }

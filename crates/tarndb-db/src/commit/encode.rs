@@ -320,7 +320,7 @@ impl<'a> Encoder<'a> {
 /// Files that the transaction removes whole, as they are at the head.
 fn removed_files(changed: &Changed<'_>, head: &TableState) -> Result<Vec<Arc<DataFile>>, DbError> {
     if changed.overlay.overwrite.is_some() {
-        return Ok(head.files.values().cloned().collect());
+        return Ok(head.files.values().collect());
     }
     let rewritten = changed.overlay.removes.keys();
     let mut removed: Vec<_> = rewritten
@@ -330,7 +330,7 @@ fn removed_files(changed: &Changed<'_>, head: &TableState) -> Result<Vec<Arc<Dat
     // that move one file are never both let through.
     let moved = changed.effects.removes.iter();
     let moved = moved.filter(|(_, removal)| **removal == Removal::Moved);
-    removed.extend(moved.filter_map(|(path, _)| head.files.get(path).cloned()));
+    removed.extend(moved.filter_map(|(path, _)| head.files.get(path)));
     Ok(removed)
 }
 
@@ -387,7 +387,7 @@ fn inline_files(overlay: &Overlay) -> BTreeMap<String, Bytes> {
 
 /// The verdicts let nobody through whose file is gone; should one be, nothing is written.
 fn live_file(head: &TableState, path: &str) -> Result<Arc<DataFile>, DbError> {
-    let file = head.files.get(path).cloned();
+    let file = head.files.get(path);
     file.ok_or(DbError::Internal {
         what: "a file that was judged live is not at the head",
     })

@@ -228,7 +228,7 @@ impl AddedRows<'_> {
             };
             if may_match(
                 bounds,
-                file,
+                &file,
                 &self.state.schema,
                 &self.state.partition_columns,
             ) {
@@ -243,7 +243,7 @@ impl AddedRows<'_> {
             )));
         }
         for file in files {
-            match self.look_into(file, columns, &test).await {
+            match self.look_into(&file, columns, &test).await {
                 Ok(None) => {}
                 Ok(Some(Stop::Found(found))) => {
                     return Ok(Answer::Yes(format!("{found} in file {}", file.path)));

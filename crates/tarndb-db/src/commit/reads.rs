@@ -58,7 +58,7 @@ enum Change {
 
 /// Changed rows of one file.
 struct Changed<'a> {
-    file: &'a DataFile,
+    file: Arc<DataFile>,
     change: Change,
     /// Which; `None`: all live ones.
     rows: Option<RowSet>,
@@ -138,7 +138,7 @@ impl<'a> ChangedTable<'a> {
             let Some(file) = self.after.files.get(path) else {
                 return Ok(Err(format!("file {path} is not known")));
             };
-            changed.extend(self.can_match(file, self.after, Change::Added, predicates));
+            changed.extend(self.can_match(&file, self.after, Change::Added, predicates));
         }
         // All that a replacement of the data dropped was deleted by it.
         let all = self.effects.overwrites_all();
@@ -152,7 +152,7 @@ impl<'a> ChangedTable<'a> {
             let Some((state, file)) = before else {
                 return Ok(Err(format!("file {path} is not known")));
             };
-            changed.extend(self.can_match(file, state, Change::Deleted, predicates));
+            changed.extend(self.can_match(&file, state, Change::Deleted, predicates));
         }
         for path in self.effects.deletions.keys() {
             let before = self
@@ -162,8 +162,8 @@ impl<'a> ChangedTable<'a> {
                 return Ok(Err(format!("file {path} is not known")));
             };
             for (file, state, other, change) in [
-                (old, state, new, Change::Deleted),
-                (new, self.after, old, Change::Restored),
+                (&old, state, &new, Change::Deleted),
+                (&new, self.after, &old, Change::Restored),
             ] {
                 let Some(mut rows) = self.can_match(file, state, change, predicates) else {
                     continue;
@@ -182,7 +182,7 @@ impl<'a> ChangedTable<'a> {
 
     fn can_match(
         &self,
-        file: &'a DataFile,
+        file: &Arc<DataFile>,
         state: &TableState,
         change: Change,
         predicates: &'a [Arc<dyn RowPredicate>],
@@ -191,8 +191,8 @@ impl<'a> ChangedTable<'a> {
             predicate.may_match(file, &state.schema, &state.partition_columns)
         };
         let predicates: Vec<_> = predicates.iter().filter(may).collect();
-        (!predicates.is_empty()).then_some(Changed {
-            file,
+        (!predicates.is_empty()).then(|| Changed {
+            file: Arc::clone(file),
             change,
             rows: None,
             predicates,
@@ -218,7 +218,7 @@ impl<'a> ChangedTable<'a> {
             let opened = open_file(
                 &self.inner.store,
                 &self.table.location,
-                changed.file,
+                &changed.file,
                 columns,
                 &self.after.partition_columns,
                 wanted,

@@ -170,7 +170,7 @@ impl<'a> Compaction<'a> {
             database,
             table,
             options,
-            eligible: state.files.keys().cloned().collect(),
+            eligible: state.files.paths().collect(),
             conflicts: 0,
             report: CompactReport {
                 files_before: state.files.len() as u64,

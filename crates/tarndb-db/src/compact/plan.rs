@@ -32,15 +32,19 @@ pub(crate) struct Limits {
 }
 
 /// All bins that are worth it, by partition.
-pub(crate) fn plan<'a>(
-    files: impl Iterator<Item = &'a Arc<DataFile>>,
+pub(crate) fn plan(
+    files: impl Iterator<Item = Arc<DataFile>>,
     target_bytes: u64,
     options: &CompactOptions,
 ) -> Vec<Bin> {
-    let mut partitions: BTreeMap<_, Vec<&Arc<DataFile>>> = BTreeMap::new();
+    let mut partitions: BTreeMap<_, Vec<Arc<DataFile>>> = BTreeMap::new();
     for file in files.filter(|file| is_candidate(file, target_bytes, options)) {
-        let partition = partitions.entry(&file.partition_values).or_default();
-        partition.push(file);
+        match partitions.get_mut(&file.partition_values) {
+            Some(partition) => partition.push(file),
+            None => {
+                partitions.insert(file.partition_values.clone(), vec![file]);
+            }
+        }
     }
     let mut bins = Vec::new();
     for mut files in partitions.into_values() {
@@ -85,20 +89,20 @@ fn has_many_deleted(file: &DataFile, options: &CompactOptions) -> bool {
 }
 
 /// Next-fit: it keeps the order, which best-fit would not.
-fn packed(files: Vec<&Arc<DataFile>>, target_bytes: u64, files_max: usize) -> Vec<Bin> {
+fn packed(files: Vec<Arc<DataFile>>, target_bytes: u64, files_max: usize) -> Vec<Bin> {
     let mut bins: Vec<Bin> = Vec::new();
     let fits = |bin: &Bin, bytes: u64| {
         bin.live_bytes.saturating_add(bytes) <= target_bytes && bin.files.len() < files_max
     };
     for file in files {
-        let bytes = live_bytes(file);
+        let bytes = live_bytes(&file);
         match bins.last_mut() {
             Some(bin) if fits(bin, bytes) => {
-                bin.files.push(Arc::clone(file));
+                bin.files.push(file);
                 bin.live_bytes += bytes;
             }
             _ => bins.push(Bin {
-                files: vec![Arc::clone(file)],
+                files: vec![file],
                 live_bytes: bytes,
             }),
         }

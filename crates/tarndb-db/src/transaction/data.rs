@@ -198,7 +198,7 @@ impl Transaction {
         rows: RowSet,
     ) -> Result<FileDeletion, DbError> {
         let table = self.entry(id)?.display_name();
-        let Some(file) = state.files.get(&path).cloned() else {
+        let Some(file) = state.files.get(&path) else {
             return Err(DbError::RowsNotLive {
                 table,
                 file: path,

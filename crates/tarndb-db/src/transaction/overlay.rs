@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tarndb_table::codec::{Commit, CommitStamp, MetadataChange, TableCodec, TableDefinition};
-use tarndb_table::{DataFile, Deletion, Predicate, RowSet, TableError, TableState};
+use tarndb_table::{DataFile, Deletion, Files, Predicate, RowSet, TableError, TableState};
 use tarndb_txn::{Operation, RowMap};
 use tarndb_types::{DatabaseId, DbVersion, TableVersion, TimestampMs, TxnId, Uuid};
 
@@ -182,7 +182,7 @@ impl Overlay {
         let state = Arc::make_mut(&mut self.state);
         for file in files {
             let file = Arc::new(file);
-            state.files.insert(file.path.clone(), Arc::clone(&file));
+            state.files.insert(Arc::clone(&file));
             self.adds.insert(file.path.clone(), file);
         }
         self.did(operation);
@@ -232,7 +232,7 @@ impl Overlay {
             } else {
                 let mut file = DataFile::clone(&deletion.file);
                 file.deletion = Deletion::Loaded(Arc::clone(&deletion.all));
-                state.files.insert(path.clone(), Arc::new(file));
+                state.files.insert(Arc::new(file));
             }
             if !self.adds.contains_key(&path) {
                 let rows = self.deletions.entry(path).or_default();
@@ -274,7 +274,7 @@ impl Overlay {
             if let Some(base) = base.filter(|_| !own) {
                 // The whole file goes, and with it what was deleted in it before.
                 self.deletions.remove(&file.path);
-                self.removes.insert(file.path.clone(), Arc::clone(base));
+                self.removes.insert(file.path.clone(), base);
             }
         }
         self.add_files(new, operation);
@@ -306,7 +306,7 @@ impl Overlay {
         // All that is at the head goes, whatever was found before.
         self.overwritten = None;
         self.keys = None;
-        Arc::make_mut(&mut self.state).files = imbl::OrdMap::new();
+        Arc::make_mut(&mut self.state).files = Files::default();
         // Of an empty base too: others may append before the commit.
         if self.base.is_some() {
             self.overwrite = Some(source_read_target || self.overwrite == Some(true));

@@ -129,7 +129,7 @@ impl Transaction {
             columns: &columns,
             partition_columns: &state.partition_columns,
         };
-        let mut scanned = self.inner().scan(scan, files.cloned().collect());
+        let mut scanned = self.inner().scan(scan, files.collect());
         let mut found: BTreeMap<String, RowSet> = BTreeMap::new();
         while let Some(Scanned { file, mut rows }) = scanned.try_next().await? {
             while let Some(rows) = rows.try_next().await.map_err(error)? {

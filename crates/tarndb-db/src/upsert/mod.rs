@@ -148,7 +148,6 @@ impl<'a> Upsert<'a> {
         let files = state.files.values();
         let files: Vec<_> = files
             .filter(|file| may_match(&bounds, file, &state.schema, &state.partition_columns))
-            .cloned()
             .collect();
         self.files_read = files.len() as u64;
         let columns = self.source.key().schema();

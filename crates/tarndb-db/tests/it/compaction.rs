@@ -216,7 +216,7 @@ async fn rows_deleted_under_a_compaction_are_deleted_in_its_output() {
     assert_eq!(rows(&db, id).await[3], (4, 40));
     let state = db.snapshot().await.unwrap().table(id).await.unwrap();
     let carried = state.files.values().find(|file| !file.deletion.is_none());
-    let stats = carried.unwrap().stats.as_ref().unwrap();
+    let stats = carried.unwrap().stats.clone().unwrap();
     assert_eq!((stats.num_records, stats.tight_bounds), (Some(12), false));
 }
 

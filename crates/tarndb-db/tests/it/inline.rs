@@ -175,7 +175,7 @@ async fn a_commit_that_loses_its_place_sends_the_same_bytes_again() {
     append(&mut txn, id, &[(1, 1)]).await;
     let path = {
         let state = txn.table(id).await.unwrap();
-        state.files.keys().next().unwrap().clone()
+        state.files.paths().next().unwrap()
     };
     let other = world.open().await;
     insert(&other, id, &[(2, 2)]).await;
@@ -197,7 +197,7 @@ async fn a_file_that_others_put_at_the_path_is_left_alone_and_stops_publishing()
     let id = create_table(&db, "t").await;
     insert(&db, id, &[(1, 1)]).await;
     let state = db.snapshot().await.unwrap().table(id).await.unwrap();
-    let key = format!("main/t/{}", state.files.keys().next().unwrap());
+    let key = format!("main/t/{}", state.files.paths().next().unwrap());
     world.put(&key, "something else").await;
     let report = world.open().await.publish().await.unwrap();
     assert_eq!(report.diverged.len(), 1, "{report:?}");

@@ -132,7 +132,7 @@ impl Reading {
     }
 
     fn files(&self) -> Vec<Arc<DataFile>> {
-        self.state.files.values().cloned().collect()
+        self.state.files.values().collect()
     }
 
     async fn scan(&self, columns: &[&str], files: Vec<Arc<DataFile>>) -> Cost {
@@ -240,7 +240,7 @@ async fn delete_some(world: &World, id: TableId) {
     let state = txn.table(id).await.unwrap();
     let mut seed = 1_u64;
     let mut rows = BTreeMap::new();
-    for path in state.files.keys() {
+    for path in state.files.paths() {
         let chosen: RowSet = (0..ROWS as u64)
             .filter(|_| {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

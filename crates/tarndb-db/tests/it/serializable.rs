@@ -367,8 +367,8 @@ async fn files_excluded_by_partition_or_statistics_are_not_asked_for() {
         let batch = columns(vec![("p", longs([2, 2])), ("n", longs([10, 13]))]);
         theirs.append(read, once(batch)).await.unwrap();
         let state = theirs.table(read).await.unwrap();
-        let of_2 = |path: &&String| path.contains("p=2");
-        let file = state.files.keys().find(of_2).unwrap().clone();
+        let of_2 = |path: &String| path.contains("p=2");
+        let file = state.files.paths().find(of_2).unwrap();
         let row = [(file, tarndb_table::RowSet::from_iter([0_u64]))];
         theirs
             .delete_rows(read, row.into(), Operation::Delete)

@@ -22,7 +22,7 @@ async fn a_snapshot_is_stable_over_fifty_commits_also_half_read() {
     let state = snapshot.table(a).await.unwrap();
     let location = snapshot.entry(a).unwrap().location.clone();
     let file = state.files.values().next().unwrap();
-    let mut stream = read_file(db.store(), &location, file, &state.schema, &[], None)
+    let mut stream = read_file(db.store(), &location, &file, &state.schema, &[], None)
         .await
         .unwrap();
     let first = stream.try_next().await.unwrap().unwrap();

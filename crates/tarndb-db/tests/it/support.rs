@@ -201,7 +201,7 @@ pub(crate) async fn told_at(snapshot: &Snapshot, id: TableId) -> Vec<String> {
         let batches = read_file(
             snapshot.database().store(),
             &location,
-            file,
+            &file,
             &state.schema,
             &state.partition_columns,
             Some(&deleted),
@@ -227,7 +227,7 @@ async fn located(
         let mut stream = read_file_rows(
             store,
             location,
-            file,
+            &file,
             &state.schema,
             &state.partition_columns,
             deleted.get(&file.path).map(Arc::as_ref),

@@ -138,15 +138,7 @@ async fn rows_that_are_not_live_are_refused_and_nothing_changes() {
     insert(&db, id, &[(1, 1), (2, 2)]).await;
     let mut txn = begin(&db).await;
     delete(&mut txn, id, |row| row.0 == 1).await;
-    let file = txn
-        .table(id)
-        .await
-        .unwrap()
-        .files
-        .keys()
-        .next()
-        .unwrap()
-        .clone();
+    let file = txn.table(id).await.unwrap().files.paths().next().unwrap();
     for wrong in [0, 2, 1000] {
         let rows = [(file.clone(), [wrong].into_iter().collect())]
             .into_iter()

@@ -68,7 +68,11 @@ async fn agrees(root: &Root, suffix: &str, with_slash_first: bool) {
         assert_clean(&again).await;
         let table = root.store(&format!("{}/main/t", spelling.trim_end_matches('/')));
         let state = open_native(&table, NativeTarget::Latest).await.unwrap();
-        let vectors: Vec<_> = state.files.values().map(|file| &file.deletion).collect();
+        let vectors: Vec<_> = state
+            .files
+            .values()
+            .map(|file| file.deletion.clone())
+            .collect();
         let is_file = vectors.iter().any(|deletion| match deletion {
             Deletion::Stored(vector) => vector.storage == DvStorage::Relative,
             _ => false,

@@ -149,8 +149,8 @@ pub(crate) fn checkpoint_actions(
         });
     let adds = state
         .files
-        .values()
-        .map(move |file| Action::Add(Box::new(live_add(file, state, false))));
+        .without_statistics()
+        .map(move |file| Action::Add(Box::new(live_add(&file, state, false))));
     Ok(head
         .into_iter()
         .chain(txns.cloned().map(Action::Txn))

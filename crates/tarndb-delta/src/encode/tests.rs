@@ -141,11 +141,11 @@ fn first_vector_raises_the_protocol_and_keeps_what_is_known_of_the_file() {
     let head = created(&[], &[file("a b", 10), file("c", 10)]);
     let updates = [
         FileUpdate {
-            old: head.files["a b"].clone(),
+            old: head.files.get("a b").unwrap(),
             new: Some(vector("x", 2)),
         },
         FileUpdate {
-            old: head.files["c"].clone(),
+            old: head.files.get("c").unwrap(),
             new: None,
         },
     ];
@@ -160,7 +160,7 @@ fn first_vector_raises_the_protocol_and_keeps_what_is_known_of_the_file() {
     assert!(delta.protocol.lists_reader_feature("deletionVectors"));
     assert_eq!(state.properties["delta.enableDeletionVectors"], "true");
     assert_eq!(state.files.len(), 1);
-    let file = &state.files["a b"];
+    let file = state.files.get("a b").unwrap();
     assert_eq!(
         (file.raw_path.as_str(), file.modification_time_ms),
         ("a%20b", 7)
@@ -286,7 +286,7 @@ fn what_a_user_may_not_do_is_refused_with_advice() {
             "{key}"
         );
     }
-    let removes = [head.files["a"].clone()];
+    let removes = [head.files.get("a").unwrap()];
     let delete = Commit {
         removes: &removes,
         ..commit(Some(&head), None)
@@ -305,7 +305,7 @@ fn what_a_user_may_not_do_is_refused_with_advice() {
 #[test]
 fn rules_of_the_format_guard_against_bugs_of_the_caller() {
     let head = created(&[], &[file("a", 2)]);
-    let live = head.files["a"].clone();
+    let live = head.files.get("a").unwrap();
     let base = || commit(Some(&head), None);
     let rule = |commit: Commit<'_>| match encode(&commit).unwrap_err() {
         DeltaError::IllegalCommit { rule, .. } => rule,

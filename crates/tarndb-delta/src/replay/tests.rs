@@ -87,8 +87,8 @@ fn replay(commits: Vec<Vec<Action>>) -> TableState {
 fn live(state: &TableState) -> Vec<(String, Option<String>)> {
     state
         .files
-        .iter()
-        .map(|(path, file)| (path.clone(), vector_id(&file.deletion)))
+        .values()
+        .map(|file| (file.path.clone(), vector_id(&file.deletion)))
         .collect()
 }
 
@@ -211,7 +211,10 @@ fn partition_values_are_found_whatever_the_case_of_their_names() {
     }
     let state = replay(vec![partitioned, vec![file]]);
     assert_eq!(state.partition_columns, ["a"]);
-    assert_eq!(state.files["f"].partition_values["a"].as_deref(), Some("7"));
+    assert_eq!(
+        state.files.get("f").unwrap().partition_values["a"].as_deref(),
+        Some("7")
+    );
 }
 
 fn commit() -> impl Strategy<Value = Vec<Action>> {

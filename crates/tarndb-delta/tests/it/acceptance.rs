@@ -334,7 +334,7 @@ async fn sums(store: &Store, state: &TableState) -> Result<Sums, TableError> {
         let mut batches = read_file(
             store,
             &root,
-            file,
+            &file,
             &state.schema,
             partitions,
             deleted.as_deref(),
@@ -344,7 +344,7 @@ async fn sums(store: &Store, state: &TableState) -> Result<Sums, TableError> {
             sums.add(&batch, &state.schema.fields);
         }
         if let Some(rows) = file.num_records() {
-            let physical = tarndb_table::parquet_row_count(store, &root, file).await?;
+            let physical = tarndb_table::parquet_row_count(store, &root, &file).await?;
             assert_eq!(rows, physical, "{}", file.path);
         }
     }

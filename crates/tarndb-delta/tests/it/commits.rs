@@ -395,7 +395,7 @@ async fn overwrite_by_predicate_counts_as_the_rows_it_adds_and_deletes() {
     for (number, (operation, predicate, by_predicate)) in (0..).zip(cases) {
         let version = table.entries.len();
         let new = format!("new{number}");
-        let removes = table.state().files.values().take(1).cloned().collect();
+        let removes = table.state().files.values().take(1).collect();
         table.commit(Work {
             operation,
             parameters: &[("mode", "Overwrite"), ("predicate", predicate)],

@@ -61,7 +61,7 @@ async fn ex_01_a_logged_path_that_leaves_the_table_is_refused() {
             let state = open_native(&root, NativeTarget::Latest).await.unwrap();
             for file in state.files.values() {
                 let columns = &state.partition_columns;
-                let read = read_file(&root, &Path::ROOT, file, &state.schema, columns, None).await;
+                let read = read_file(&root, &Path::ROOT, &file, &state.schema, columns, None).await;
                 let Err(error) = read else {
                     panic!("{path}: read from outside")
                 };

@@ -51,7 +51,7 @@ impl Table {
     }
 
     pub(crate) fn file(&self, path: &str) -> Arc<DataFile> {
-        self.state().files[path].clone()
+        self.state().files.get(path).unwrap()
     }
 
     /// The table as one by path: a store rooted at it.

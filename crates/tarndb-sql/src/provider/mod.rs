@@ -128,7 +128,7 @@ impl TarnTable {
             fields.push(scan::file_field(hidden));
             fields.push(scan::position_field(hidden));
         }
-        let files = pinned.state.files.values().cloned().collect();
+        let files = pinned.state.files.values().collect();
         Self {
             pinned,
             files,

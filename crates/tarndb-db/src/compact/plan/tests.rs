@@ -33,7 +33,7 @@ fn file(path: &str, partition: &str, size: u64, deleted: u64) -> Arc<DataFile> {
 
 /// The paths of each bin, joined by `+`.
 fn planned(files: &[Arc<DataFile>], options: &CompactOptions) -> Vec<String> {
-    let bins = plan(files.iter(), TARGET, options);
+    let bins = plan(files.iter().cloned(), TARGET, options);
     let names = |bin: &Bin| {
         let paths: Vec<_> = bin.files.iter().map(|file| file.path.as_str()).collect();
         paths.join("+")
@@ -108,7 +108,7 @@ fn a_group_is_bounded_by_bytes_and_files_and_never_empty() {
         let files: Vec<_> = ["a", "b", "c", "d", "e", "f"]
             .map(|path| file(path, "x", 40, 0))
             .into();
-        plan(files.iter(), TARGET, &CompactOptions::default())
+        plan(files.iter().cloned(), TARGET, &CompactOptions::default())
     };
     let taken = |bytes, files| first_group(bins(), Limits { bytes, files }).len();
     assert_eq!(taken(1000, 1000), 3);

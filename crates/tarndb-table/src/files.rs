@@ -1,0 +1,182 @@
+//! `Files`: the live files of a table at one version.
+//!
+//! Invariant: a path names at most one file. Cloning costs nothing and clones share what they
+//! have in common; what one commit changes costs the change, however many files there are. The
+//! files of a large checkpoint stay packed: iterating unpacks a run of them at a time.
+//! Spec: Delta PROTOCOL, "Action Reconciliation".
+
+mod packed;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::fragment::DataFile;
+
+pub use packed::{PACKED_MIN, Packed, Packer};
+
+/// Completes a file as it was packed, by what the codec learned later (the schema).
+pub trait Complete: Send + Sync + Debug {
+    /// Reads its statistics from their text, if `statistics`, and spells its partition columns.
+    fn complete(&self, file: &mut DataFile, statistics: bool);
+}
+
+/// The files of a checkpoint with what completes them.
+#[derive(Clone, Debug)]
+struct Base {
+    packed: Arc<Packed>,
+    complete: Arc<dyn Complete>,
+}
+
+/// The live files of a table.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    base: Option<Base>,
+    /// Files of `base` that are gone or replaced, by their number.
+    hidden: imbl::OrdSet<u32>,
+    /// All others by path.
+    loose: imbl::OrdMap<String, Arc<DataFile>>,
+}
+
+impl Files {
+    /// Files that stay packed; `complete` must know all that their text forms need.
+    pub fn packed(packed: Arc<Packed>, complete: Arc<dyn Complete>) -> Self {
+        Self {
+            base: Some(Base { packed, complete }),
+            ..Self::default()
+        }
+    }
+
+    /// Completes packed files in another way from here on: the schema has changed.
+    pub fn complete_with(&mut self, complete: &Arc<dyn Complete>) {
+        if let Some(base) = &mut self.base {
+            base.complete = Arc::clone(complete);
+        }
+    }
+
+    /// Whether some files are packed.
+    pub fn is_packed(&self) -> bool {
+        self.base.is_some()
+    }
+
+    /// The number of files.
+    pub fn len(&self) -> usize {
+        let packed = self.base.as_ref().map_or(0, |base| base.packed.len());
+        packed.saturating_sub(self.hidden.len()) + self.loose.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The file of a path.
+    pub fn get(&self, path: &str) -> Option<Arc<DataFile>> {
+        if let Some(file) = self.loose.get(path) {
+            return Some(Arc::clone(file));
+        }
+        let (base, number) = self.in_base(path)?;
+        let mut file = base.packed.file(number)?;
+        base.complete.complete(&mut file, true);
+        Some(Arc::new(file))
+    }
+
+    /// Whether a file has the path.
+    pub fn contains_key(&self, path: &str) -> bool {
+        self.loose.contains_key(path) || self.in_base(path).is_some()
+    }
+
+    /// Adds a file, or replaces the one of its path.
+    pub fn insert(&mut self, file: Arc<DataFile>) {
+        self.hide(&file.path);
+        self.loose.insert(file.path.clone(), file);
+    }
+
+    /// Takes a file out; tells whether it was there.
+    pub fn remove(&mut self, path: &str) -> bool {
+        let packed = self.hide(path);
+        self.loose.remove(path).is_some() || packed
+    }
+
+    /// A file that is not packed, to be completed in place.
+    pub fn loose_mut(&mut self, path: &str) -> Option<&mut Arc<DataFile>> {
+        self.loose.get_mut(path)
+    }
+
+    /// All files: packed ones in the order of their checkpoint, then the others by path.
+    pub fn values(&self) -> impl Iterator<Item = Arc<DataFile>> + Send + '_ {
+        self.unpacked(true)
+    }
+
+    /// As [`Self::values`], with the statistics of packed files left in their text form: what
+    /// copies or counts files needs no more.
+    pub fn without_statistics(&self) -> impl Iterator<Item = Arc<DataFile>> + Send + '_ {
+        self.unpacked(false)
+    }
+
+    /// The paths of all files.
+    pub fn paths(&self) -> impl Iterator<Item = String> + '_ {
+        let packed = self.base.iter().flat_map(|base| base.packed.paths());
+        let packed = packed.filter(|(number, _)| !self.hidden.contains(number));
+        packed
+            .map(|(_, path)| path.to_owned())
+            .chain(self.loose.keys().cloned())
+    }
+
+    /// Bytes of all data files.
+    pub fn size_bytes(&self) -> u64 {
+        let packed = self.base.iter().flat_map(|base| base.packed.sizes());
+        let packed = packed.filter(|(number, _)| !self.hidden.contains(number));
+        let packed: u64 = packed.map(|(_, bytes)| bytes).sum();
+        packed + self.loose.values().map(|file| file.size_bytes).sum::<u64>()
+    }
+
+    fn unpacked(&self, statistics: bool) -> impl Iterator<Item = Arc<DataFile>> + Send + '_ {
+        let packed = self.base.iter().flat_map(move |base| {
+            let runs = (0..base.packed.runs()).map(|run| base.packed.run(run));
+            let files = runs.flatten();
+            files
+                .filter(|(number, _)| !self.hidden.contains(number))
+                .map(move |(_, mut file)| {
+                    base.complete.complete(&mut file, statistics);
+                    Arc::new(file)
+                })
+        });
+        packed.chain(self.loose.values().cloned())
+    }
+
+    fn in_base(&self, path: &str) -> Option<(&Base, u32)> {
+        let base = self.base.as_ref()?;
+        let number = base.packed.find(path)?;
+        (!self.hidden.contains(&number)).then_some((base, number))
+    }
+
+    /// Hides the packed file of a path; tells whether there was one.
+    fn hide(&mut self, path: &str) -> bool {
+        let number = self.in_base(path).map(|(_, number)| number);
+        number.is_some_and(|number| self.hidden.insert(number).is_none())
+    }
+}
+
+/// Equal when they name the same files with the same contents, packed or not.
+impl PartialEq for Files {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |file: &Arc<DataFile>| other.get(&file.path).is_some_and(|found| found == *file);
+        self.len() == other.len() && self.values().all(|file| same(&file))
+    }
+}
+
+impl FromIterator<Arc<DataFile>> for Files {
+    fn from_iter<T: IntoIterator<Item = Arc<DataFile>>>(files: T) -> Self {
+        let loose = files
+            .into_iter()
+            .map(|file| (file.path.clone(), file))
+            .collect();
+        Self {
+            loose,
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
