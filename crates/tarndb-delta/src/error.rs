@@ -204,6 +204,16 @@ pub enum DeltaError {
         /// Why, and what to do instead.
         reason: &'static str,
     },
+    /// A property whose value has not the form that it must have.
+    #[error("the property has not the right form: key={key}, value={value}, wanted={form}")]
+    PropertyMalformed {
+        /// Key.
+        key: String,
+        /// Value.
+        value: String,
+        /// What it must look like.
+        form: String,
+    },
     /// Rows cannot be removed from an append-only table.
     #[error("the table is append-only (delta.appendOnly=true): no row may be deleted or updated")]
     AppendOnly,
@@ -265,6 +275,7 @@ impl DeltaError {
             | Self::ColumnExists { .. }
             | Self::NewColumnNotNull { .. }
             | Self::PropertyRefused { .. }
+            | Self::PropertyMalformed { .. }
             | Self::AppendOnly => ErrorClass::Invalid,
             Self::IllegalCommit { .. }
             | Self::ForeignState

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use tarndb_table::{DataType, Field};
+use tarndb_table::{DataType, Field, TableState};
 
 use crate::action::{Metadata, Protocol};
 use crate::error::DeltaError;
+use crate::state::DeltaState;
 
 pub(crate) const DELETION_VECTORS: &str = "deletionVectors";
 pub(crate) const TIMESTAMP_NTZ: &str = "timestampNtz";
@@ -17,6 +18,11 @@ pub(crate) const APPEND_ONLY: &str = "appendOnly";
 pub(crate) const INVARIANTS: &str = "invariants";
 pub(crate) const DOMAIN_METADATA: &str = "domainMetadata";
 pub(crate) const IN_COMMIT_TIMESTAMP: &str = "inCommitTimestamp";
+pub(crate) const CHANGE_DATA_FEED: &str = "changeDataFeed";
+pub(crate) const CLUSTERING: &str = "clustering";
+pub(crate) const ROW_TRACKING: &str = "rowTracking";
+pub(crate) const V2_CHECKPOINT: &str = "v2Checkpoint";
+pub(crate) const VACUUM_PROTOCOL_CHECK: &str = "vacuumProtocolCheck";
 /// Writer-only feature of tables that a TarnDB database manages.
 pub const MANAGED: &str = "tarndbManaged";
 
@@ -31,7 +37,7 @@ pub const READER_FEATURES: [&str; 6] = [
 ];
 
 /// Writer features whose duty this build fulfils on managed tables.
-pub const WRITER_FEATURES: [&str; 7] = [
+pub const WRITER_FEATURES: &[&str] = &[
     APPEND_ONLY,
     DELETION_VECTORS,
     DOMAIN_METADATA,
@@ -39,10 +45,69 @@ pub const WRITER_FEATURES: [&str; 7] = [
     INVARIANTS,
     MANAGED,
     TIMESTAMP_NTZ,
+    V2_CHECKPOINT,
+    VACUUM_PROTOCOL_CHECK,
 ];
 
 /// Features that stand in the reader list too.
-pub(crate) const READER_WRITER: [&str; 2] = [DELETION_VECTORS, TIMESTAMP_NTZ];
+pub(crate) const READER_WRITER: &[&str] = &[
+    "columnMapping",
+    DELETION_VECTORS,
+    TIMESTAMP_NTZ,
+    "typeWidening",
+    V2_CHECKPOINT,
+    VACUUM_PROTOCOL_CHECK,
+];
+
+/// Features that a feature needs beside it.
+const NEEDS: &[(&str, &str)] = &[
+    (CLUSTERING, DOMAIN_METADATA),
+    (ROW_TRACKING, DOMAIN_METADATA),
+];
+
+/// Clients of the measured versions that cannot read a table with the feature.
+const LOCKED_OUT: &[(&str, &str)] = &[
+    (DELETION_VECTORS, "deltalake 1.6.6 outside its SQL"),
+    ("typeWidening", "deltalake 1.6.6"),
+    (VACUUM_PROTOCOL_CHECK, "deltalake 1.6.6"),
+];
+
+/// A feature that this build may add to a table, by its name.
+pub(crate) fn writable(name: &str) -> Option<&'static str> {
+    WRITER_FEATURES
+        .iter()
+        .find(|known| **known == name)
+        .copied()
+}
+
+/// What to tell a user whose change added features that readers must know: which ones, and who
+/// is known not to. `None` when no reader is concerned.
+pub fn readers_locked_out(before: Option<&TableState>, after: &TableState) -> Option<String> {
+    let before = before.and_then(|state| DeltaState::of(state).ok());
+    let after = DeltaState::of(after).ok()?;
+    let listed = after.protocol.reader_features.iter().flatten();
+    let old = |name: &String| before.is_some_and(|old| old.protocol.lists_reader_feature(name));
+    let added: Vec<&str> = listed
+        .filter(|name| !old(name))
+        .map(String::as_str)
+        .collect();
+    if added.is_empty() {
+        return None;
+    }
+    let clients: Vec<&str> = LOCKED_OUT
+        .iter()
+        .filter(|(feature, _)| added.contains(feature))
+        .map(|(_, client)| *client)
+        .collect();
+    let mut text = format!(
+        "readers need Delta reader version 3 with {}",
+        added.join(", ")
+    );
+    if !clients.is_empty() {
+        text.push_str(&format!(" (not: {})", clients.join(", ")));
+    }
+    Some(text)
+}
 
 /// Checks that versions and lists fit each other.
 ///
@@ -156,7 +221,11 @@ pub(crate) fn managed_protocol(features: &BTreeSet<&'static str>) -> Protocol {
 /// `protocol` with `features` added; equal to it when all are there.
 pub(crate) fn raise(protocol: &Protocol, features: &BTreeSet<&'static str>) -> Protocol {
     let mut raised = protocol.clone();
-    for name in features {
+    let needed = NEEDS
+        .iter()
+        .filter(|(name, _)| features.contains(name))
+        .map(|(_, needed)| needed);
+    for name in features.iter().chain(needed) {
         raised
             .writer_features
             .get_or_insert_default()

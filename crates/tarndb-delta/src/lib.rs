@@ -8,7 +8,7 @@
 //! - [`action`]: the lines of a commit.
 //! - [`schema_json`], `stats_json`, `path`, `dv`: the parts of actions with a form of their own.
 //! - `replay`, `load`, [`state`]: from actions to a table's state; `checkpoint`: both ways.
-//! - [`feature`]: what this build may read and write.
+//! - [`feature`], `property`: what this build may read and write, and which properties it obeys.
 //! - `encode`, [`effects`], [`codec`]: commits of managed tables.
 //! - [`native`]: any Delta table by path.
 
@@ -26,6 +26,7 @@ mod dv;
 mod encode;
 mod load;
 mod path;
+mod property;
 mod replay;
 mod stats_json;
 

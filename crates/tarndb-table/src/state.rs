@@ -49,8 +49,11 @@ pub const DELETION_VECTORS_PROPERTY: &str = "tarndb.deletionVectors";
 impl TableState {
     /// Whether rows are deleted by deletion vectors rather than by rewriting files.
     pub fn deletion_vectors_enabled(&self) -> bool {
-        let setting = self.properties.get(DELETION_VECTORS_PROPERTY);
-        !setting.is_some_and(|value| value.eq_ignore_ascii_case("off"))
+        let is = |key: &str, word: &str| {
+            let setting = self.properties.get(key);
+            setting.is_some_and(|value| value.trim().eq_ignore_ascii_case(word))
+        };
+        !is(DELETION_VECTORS_PROPERTY, "off") && !is("delta.enableDeletionVectors", "false")
     }
 
     /// Rows of the table; `None` when a file does not say how many it has.

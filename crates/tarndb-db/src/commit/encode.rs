@@ -13,6 +13,7 @@ use bytes::Bytes;
 use tarndb_delta::effects::{
     MODE_OVERWRITE, MODE_PARAMETER, PREDICATE_PARAMETER, SOURCE_READ_TARGET,
 };
+use tarndb_delta::feature::readers_locked_out;
 use tarndb_table::codec::{Commit, CommitStamp, Entry, FileUpdate, MetadataChange, TableCodec};
 use tarndb_table::parquet::read::parquet_row_count;
 use tarndb_table::{DataFile, Deletion, DvDescriptor, RowSet, Statistics, TableState};
@@ -490,20 +491,12 @@ fn operation_name(operations: &[Operation]) -> &'static str {
     }
 }
 
-/// Told once per table: from now on older readers cannot read it.
+/// Told when the commit adds a feature that readers must know and the statements did not say so
+/// already: from now on older readers cannot read the table.
 fn raised_notice(changed: &Changed<'_>, after: &TableState) -> Option<String> {
-    const KEY: &str = "delta.enableDeletionVectors";
-    let on = |state: &TableState| {
-        state
-            .properties
-            .get(KEY)
-            .is_some_and(|value| value == "true")
-    };
-    let before = changed.head.as_deref().is_some_and(on);
-    (on(after) && !before).then(|| {
-        format!(
-            "table {} now uses deletion vectors: readers need Delta reader version 3",
-            changed.table.display_name()
-        )
-    })
+    let head = changed.head.as_deref();
+    readers_locked_out(head, after)?;
+    let added = readers_locked_out(Some(&changed.overlay.state), after)?;
+    let name = changed.table.display_name();
+    Some(format!("table {name} has a new feature: {added}"))
 }

@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use tarndb_delta::feature::readers_locked_out;
 use tarndb_table::codec::TableDefinition;
-use tarndb_table::{DataType, Schema};
+use tarndb_table::{Schema, TableState};
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
@@ -137,7 +138,7 @@ impl Transaction {
             location,
         };
         self.act(action, Operation::CreateTable)?;
-        self.notice_reader(id, &overlay.state.schema)?;
+        self.notice_readers(id, None, &overlay.state)?;
         self.changes.overlays.insert(id, overlay);
         Ok(id)
     }
@@ -193,18 +194,17 @@ impl Transaction {
         self.act(action, Operation::RenameTable)
     }
 
-    /// Says once that a column needs a newer reader than other tables do.
-    pub(super) fn notice_reader(&mut self, id: TableId, schema: &Schema) -> Result<(), DbError> {
-        if schema
-            .fields
-            .iter()
-            .any(|field| has_timestamp_ntz(&field.data_type))
-        {
+    /// Says once that readers need a feature that they did not need `before`.
+    pub(super) fn notice_readers(
+        &mut self,
+        id: TableId,
+        before: Option<&TableState>,
+        after: &TableState,
+    ) -> Result<(), DbError> {
+        if let Some(added) = readers_locked_out(before, after) {
             let name = self.entry(id)?.display_name();
-            self.changes.notice(format!(
-                "table {name} has timestamps without time zone: readers need Delta reader \
-                 version 3 (timestampNtz)"
-            ));
+            self.changes
+                .notice(format!("table {name} has a new feature: {added}"));
         }
         Ok(())
     }
@@ -251,18 +251,6 @@ impl Transaction {
         Err(DbError::Internal {
             what: "no free location for a new table",
         })
-    }
-}
-
-fn has_timestamp_ntz(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::TimestampNtz => true,
-        DataType::Array { element, .. } => has_timestamp_ntz(element),
-        DataType::Map { key, value, .. } => has_timestamp_ntz(key) || has_timestamp_ntz(value),
-        DataType::Struct(fields) => fields
-            .iter()
-            .any(|field| has_timestamp_ntz(&field.data_type)),
-        _ => false,
     }
 }
 

@@ -13,8 +13,8 @@ use futures::{FutureExt as _, Stream, StreamExt as _, TryStreamExt as _};
 use tarndb_table::codec::MetadataChange;
 use tarndb_table::parquet::read::parquet_row_count;
 use tarndb_table::{
-    DataFile, Deletion, Field, RowSet, Schema, TableError, TableState, TableWriter, WriteOptions,
-    Written, conform_batch, store_held,
+    DataFile, Deletion, RowSet, TableError, TableState, TableWriter, WriteOptions, Written,
+    conform_batch, store_held,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
@@ -338,14 +338,12 @@ impl Transaction {
         let codec = self.codec(id)?;
         let name = self.entry(id)?.display_name();
         let overlay = self.overlay(id).await?;
-        let before = Arc::clone(&overlay.state.schema);
+        let before = Arc::clone(&overlay.state);
         overlay
             .change_metadata(codec.as_ref(), change, operation)
             .map_err(DbError::table(name))?;
-        let after = Arc::clone(&overlay.state.schema);
-        let known = |field: &&Field| before.field(&field.name).is_none();
-        let added = Schema::new(after.fields.iter().filter(known).cloned().collect());
-        self.notice_reader(id, &added)?;
+        let after = Arc::clone(&overlay.state);
+        self.notice_readers(id, Some(&before), &after)?;
         self.changes.did(operation);
         Ok(())
     }

@@ -27,7 +27,7 @@ pub(crate) fn txn_cutoff(properties: &BTreeMap<String, String>, now_ms: i64) -> 
 
 /// Milliseconds of `interval 1 week`, `interval 2 days 3 hours`, ... Months and years are not
 /// of fixed length and are not read.
-fn duration_ms(text: &str) -> Option<i64> {
+pub(crate) fn duration_ms(text: &str) -> Option<i64> {
     let lower = text.trim().to_ascii_lowercase();
     let mut words = lower
         .strip_prefix("interval")

@@ -15,6 +15,7 @@ use crate::error::DeltaError;
 use crate::feature;
 use crate::native::permit::check_native_write;
 use crate::native::protocol::{has_feature, lowest_protocol, missing, with_room_for};
+use crate::property::is_on;
 use crate::schema_json::{parse_schema, schema_string, type_text};
 use crate::state::DeltaState;
 
@@ -112,7 +113,7 @@ impl Draft {
             MetadataChange::AddColumn(field) => self.add_column(field),
             MetadataChange::SetProperty { key, value } => self.set_property(key, value),
             MetadataChange::UnsetProperty { key } => {
-                judge_unset(key, self.authority)?;
+                judge_unset(key)?;
                 if self.metadata.configuration.remove(key).is_some() {
                     self.changes.push(Change::Unset { key: key.clone() });
                 }
@@ -322,11 +323,6 @@ impl Draft {
     pub(super) fn is_append_only(&self) -> bool {
         self.is_on("delta.appendOnly")
     }
-}
-
-fn is_on(configuration: &BTreeMap<String, String>, key: &str) -> bool {
-    let value = configuration.get(key);
-    value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
 /// The partition columns, spelled as in the schema, when both are legal.

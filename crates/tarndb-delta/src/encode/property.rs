@@ -1,11 +1,13 @@
-//! Table properties: which ones a managed table may have and what they ask for.
+//! Setting and dropping table properties: what becomes of each.
 //!
-//! Invariant: a property that this build would not obey is refused, never stored.
-//! Spec: Delta PROTOCOL, "Table Features" (activation), "Table Properties".
+//! Invariant: a property that this build would not obey is refused, never stored; a key that
+//! nobody gave a meaning is kept.
+//! Spec: docs/format/delta.md, "Properties".
 
 use super::Authority;
 use crate::error::DeltaError;
 use crate::feature;
+use crate::property::{Duty, find};
 
 /// What becomes of a property that is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,105 +20,82 @@ pub(super) enum Asks {
     OnlyFeature(&'static str),
 }
 
-/// Properties whose duty this build does not fulfil unless they have the value that is given.
-const ONLY_OFF: [(&str, &str); 12] = [
-    ("delta.enableChangeDataFeed", "false"),
-    ("delta.enableRowTracking", "false"),
-    ("delta.enableTypeWidening", "false"),
-    ("delta.enableVariantShredding", "false"),
-    ("delta.enableIcebergCompatV1", "false"),
-    ("delta.enableIcebergCompatV2", "false"),
-    ("delta.enableIcebergCompatV3", "false"),
-    ("delta.enableIcebergWriterCompatV1", "false"),
-    ("delta.checkpointPolicy", "classic"),
-    ("delta.columnMapping.mode", "none"),
-    ("delta.checkpoint.writeStatsAsStruct", "false"),
-    ("delta.rowTrackingSuspended", "false"),
-];
-
-/// Prefixes of keys that other engines obey and this build does not.
-const REFUSED_PREFIXES: [&str; 7] = [
-    "delta.constraints.",
-    "delta.columnMapping.maxColumnId",
-    "delta.inCommitTimestampEnablement",
-    "delta.rowTracking.",
-    "delta.universalFormat.",
-    "delta.minReaderVersion",
-    "delta.minWriterVersion",
-];
-
 /// Judges a property that is set.
 ///
 /// # Errors
-/// `PropertyRefused`.
+/// `PropertyRefused`, `PropertyMalformed`.
 pub(super) fn judge(key: &str, value: &str, authority: Authority) -> Result<Asks, DeltaError> {
-    let refuse = |reason| {
-        Err(DeltaError::PropertyRefused {
+    if let Some(name) = key.strip_prefix("delta.feature.") {
+        return judge_feature(key, name, value, authority);
+    }
+    let Some(property) = find(key) else {
+        return Ok(Asks::Nothing);
+    };
+    if let Duty::Refused(reason) = property.duty {
+        return Err(refused(key, value, reason));
+    }
+    if !property.form.accepts(value) {
+        return Err(DeltaError::PropertyMalformed {
             key: key.to_owned(),
             value: value.to_owned(),
-            reason,
-        })
-    };
-    if let Some(name) = key.strip_prefix("delta.feature.") {
-        let known = feature::WRITER_FEATURES
-            .iter()
-            .find(|known| **known == name)
-            .filter(|known| authority.is_database() || **known != feature::MANAGED);
-        return match known {
-            Some(name) => Ok(Asks::OnlyFeature(name)),
-            None => refuse("this build does not have the feature"),
-        };
+            form: property.form.words(),
+        });
     }
-    let on = value.eq_ignore_ascii_case("true");
-    match key {
-        "delta.appendOnly" if on => return Ok(Asks::Feature(feature::APPEND_ONLY)),
-        "delta.enableDeletionVectors" if on => {
-            return Ok(Asks::Feature(feature::DELETION_VECTORS));
-        }
-        "delta.enableDeletionVectors" if authority.is_database() => {
-            return refuse("set tarndb.deletionVectors to 'off' instead");
-        }
-        "delta.enableInCommitTimestamps" if on => {
-            return Ok(Asks::Feature(feature::IN_COMMIT_TIMESTAMP));
-        }
-        "delta.enableInCommitTimestamps" if authority.is_database() => {
-            return refuse("tables of a database always have in-commit timestamps");
-        }
-        "delta.enableInCommitTimestamps" => {
-            return refuse("this build does not turn in-commit timestamps off");
-        }
+    let is = |word: &str| value.trim().eq_ignore_ascii_case(word);
+    match property.duty {
+        Duty::Only(only, reason) if !is(only) => return Err(refused(key, value, reason)),
         _ => {}
     }
-    if ONLY_OFF
-        .iter()
-        .any(|(off, only)| *off == key && !value.eq_ignore_ascii_case(only))
-    {
-        return refuse("this build does not do what it asks for");
+    Ok(match property.raises {
+        Some((raising, name)) if is(raising) => Asks::Feature(name),
+        _ => Asks::Nothing,
+    })
+}
+
+/// A property that asks for a feature by its name.
+fn judge_feature(
+    key: &str,
+    name: &str,
+    value: &str,
+    authority: Authority,
+) -> Result<Asks, DeltaError> {
+    if !value.trim().eq_ignore_ascii_case("supported") {
+        return Err(DeltaError::PropertyMalformed {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            form: "'supported'".to_owned(),
+        });
     }
-    if REFUSED_PREFIXES
-        .iter()
-        .any(|prefix| key.starts_with(prefix))
-    {
-        return refuse("this build does not do what it asks for");
+    let known = feature::writable(name)
+        .filter(|known| authority.is_database() || *known != feature::MANAGED);
+    match known {
+        Some(name) => Ok(Asks::OnlyFeature(name)),
+        None => Err(refused(key, value, "this build does not have the feature")),
     }
-    Ok(Asks::Nothing)
+}
+
+fn refused(key: &str, value: &str, reason: &'static str) -> DeltaError {
+    DeltaError::PropertyRefused {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        reason,
+    }
 }
 
 /// May the property be dropped?
 ///
 /// # Errors
 /// `PropertyRefused`.
-pub(super) fn judge_unset(key: &str, authority: Authority) -> Result<(), DeltaError> {
-    let reason = match authority {
-        Authority::Database => "tables of a database always have in-commit timestamps",
-        Authority::OwnLog { .. } => "this build does not turn in-commit timestamps off",
+pub(super) fn judge_unset(key: &str) -> Result<(), DeltaError> {
+    // Without it the default counts, which must be a value that is allowed.
+    let Some(property) = find(key) else {
+        return Ok(());
     };
-    if key == "delta.enableInCommitTimestamps" {
-        return Err(DeltaError::PropertyRefused {
-            key: key.to_owned(),
-            value: String::new(),
-            reason,
-        });
+    match (property.duty, property.default) {
+        (Duty::Refused(reason), _) => Err(refused(key, "", reason)),
+        (Duty::Only(only, reason), Some(default)) if only != default => {
+            Err(refused(key, "", reason))
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }

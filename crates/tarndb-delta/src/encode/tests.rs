@@ -274,10 +274,27 @@ fn what_a_user_may_not_do_is_refused_with_advice() {
     };
     assert!(matches!(with(&[comment]), DeltaError::NoSuchColumn { .. }));
     for (key, value) in [
+        ("delta.checkpointInterval", "often"),
+        ("delta.appendOnly", "yes"),
+        ("delta.logRetentionDuration", "interval 1 month"),
+        ("delta.checkpointPolicy", "v3"),
+        ("delta.feature.appendOnly", "on"),
+    ] {
+        assert!(
+            matches!(
+                with(&[set(key, value)]),
+                DeltaError::PropertyMalformed { .. }
+            ),
+            "{key}"
+        );
+    }
+    for (key, value) in [
         ("delta.enableChangeDataFeed", "true"),
         ("delta.columnMapping.mode", "name"),
         ("delta.enableInCommitTimestamps", "false"),
-        ("delta.feature.rowTracking", "supported"),
+        ("delta.feature.icebergCompatV2", "supported"),
+        ("delta.enableIcebergCompatV2", "true"),
+        ("delta.coordinatedCommits.commitCoordinator-preview", "x"),
         ("delta.constraints.c", "a > 0"),
         ("delta.minReaderVersion", "3"),
     ] {
