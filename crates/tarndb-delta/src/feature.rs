@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use tarndb_table::{DataType, Field, TableState};
 
 use crate::action::{Metadata, Protocol};
+use crate::column_mapping;
 use crate::error::DeltaError;
 use crate::state::DeltaState;
 
@@ -165,10 +166,7 @@ pub(crate) fn check_read(protocol: &Protocol, metadata: &Metadata) -> Result<(),
         return refuse(name.clone());
     }
     check_valid(protocol)?;
-    if maps_columns(protocol) && mapping_mode(metadata) != "none" {
-        return refuse("columnMapping".to_owned());
-    }
-    Ok(())
+    column_mapping::mode(protocol, metadata).map(|_| ())
 }
 
 /// May this build write to tables of the protocol?
@@ -190,17 +188,6 @@ pub(crate) fn check_write(protocol: &Protocol) -> Result<(), DeltaError> {
         }),
         None => Ok(()),
     }
-}
-
-fn maps_columns(protocol: &Protocol) -> bool {
-    protocol.min_reader_version == 2 || protocol.lists_reader_feature("columnMapping")
-}
-
-fn mapping_mode(metadata: &Metadata) -> &str {
-    metadata
-        .configuration
-        .get("delta.columnMapping.mode")
-        .map_or("none", String::as_str)
 }
 
 /// The protocol of a new managed table that needs `features` besides the usual ones.

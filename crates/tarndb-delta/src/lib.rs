@@ -6,7 +6,7 @@
 //! Spec: Delta PROTOCOL; docs/format/publishing.md.
 //!
 //! - [`action`]: the lines of a commit.
-//! - [`schema_json`], `stats_json`, `path`, `dv`: the parts of actions with a form of their own.
+//! - [`schema_json`], [`column_mapping`], `stats_json`, `path`, `dv`: the parts of actions with a form of their own.
 //! - `replay`, `load`, [`state`]: from actions to a table's state; `checkpoint`: both ways.
 //! - [`feature`], `property`: what this build may read and write, and which properties it obeys.
 //! - `encode`, [`effects`], [`codec`]: commits of managed tables.
@@ -14,6 +14,7 @@
 
 pub mod action;
 pub mod codec;
+pub mod column_mapping;
 pub mod effects;
 pub mod error;
 pub mod feature;

@@ -15,7 +15,7 @@ use crate::action::{Action, AppTxn, Metadata, Protocol, Remove};
 use crate::checkpoint::retention::tombstone_cutoff;
 use crate::error::DeltaError;
 use crate::state::{DeltaState, FileKey, data_file, vector_id};
-use crate::{feature, path, schema_json, stats_json};
+use crate::{column_mapping, feature, path, stats_json};
 
 /// A state under construction.
 #[derive(Clone, Debug, Default)]
@@ -75,9 +75,13 @@ impl Replay {
     fn action(&mut self, action: Action) -> Result<(), DeltaError> {
         match action {
             Action::CommitInfo(info) => self.in_commit_timestamp = info.in_commit_timestamp,
-            Action::Protocol(protocol) => self.protocol = Some(Arc::new(protocol)),
+            Action::Protocol(protocol) => {
+                // Whether columns are mapped hangs on it.
+                self.schema = None;
+                self.protocol = Some(Arc::new(protocol));
+            }
             Action::Metadata(metadata) => {
-                let same = |old: &Arc<Metadata>| old.schema_string == metadata.schema_string;
+                let same = |old: &Arc<Metadata>| same_schema(old, &metadata);
                 if !self.metadata.as_ref().is_some_and(same) {
                     self.schema = None;
                 }
@@ -173,13 +177,16 @@ impl Replay {
         feature::check_read(&protocol, &metadata)?;
         let schema = match self.schema.take() {
             Some(schema) => schema,
-            None => Arc::new(schema_json::parse_schema(&metadata.schema_string)?),
+            None => Arc::new(column_mapping::table_schema(&protocol, &metadata)?),
         };
         let partition_columns = partition_columns(&metadata, &schema)?;
+        let stored = partition_columns.iter();
+        let stored = stored.filter_map(|name| Some(schema.field(name)?.1.stored_name()));
+        let stored: Vec<&str> = stored.collect();
         for path in std::mem::take(&mut self.fresh) {
             if let Some(file) = self.files.loose_mut(&path) {
                 parse_statistics(file, &schema);
-                spell_partition_values(file, &partition_columns);
+                spell_partition_values(file, &stored);
             }
         }
         Ok(TableState {
@@ -215,8 +222,8 @@ impl Replay {
     /// The schema as known so far, parsed now if need be.
     pub(crate) fn schema(&mut self) -> Option<Arc<Schema>> {
         if self.schema.is_none() {
-            let metadata = self.metadata.as_ref()?;
-            self.schema = schema_json::parse_schema(&metadata.schema_string)
+            let (protocol, metadata) = (self.protocol.as_ref()?, self.metadata.as_ref()?);
+            self.schema = column_mapping::table_schema(protocol, metadata)
                 .ok()
                 .map(Arc::new);
         }
@@ -232,10 +239,16 @@ fn parse_statistics(file: &mut Arc<DataFile>, schema: &Schema) {
     Arc::make_mut(file).stats = parsed;
 }
 
-/// Partition values whose names differ from the schema's by case get the schema's spelling.
-fn spell_partition_values(file: &mut Arc<DataFile>, partition_columns: &[String]) {
-    for column in partition_columns {
-        if file.partition_values.contains_key(column) {
+/// Do both give one schema under one protocol?
+fn same_schema(old: &Metadata, new: &Metadata) -> bool {
+    let mode = |metadata: &Metadata| metadata.configuration.get(column_mapping::MODE).cloned();
+    old.schema_string == new.schema_string && mode(old) == mode(new)
+}
+
+/// Partition values whose names differ from the stored ones by case get their spelling.
+fn spell_partition_values(file: &mut Arc<DataFile>, stored_names: &[&str]) {
+    for column in stored_names {
+        if file.partition_values.contains_key(*column) {
             continue;
         }
         let folded = column.to_lowercase();
@@ -247,7 +260,7 @@ fn spell_partition_values(file: &mut Arc<DataFile>, partition_columns: &[String]
         if let Some(other) = other {
             let values = &mut Arc::make_mut(file).partition_values;
             let value = values.remove(&other).flatten();
-            values.insert(column.clone(), value);
+            values.insert((*column).to_owned(), value);
         }
     }
 }

@@ -120,6 +120,7 @@ fn parse_field(item: &Value, at: &str) -> Result<Field, DeltaError> {
         name: name.to_owned(),
         data_type,
         nullable,
+        physical: None,
         metadata,
     })
 }

@@ -67,10 +67,10 @@ fn collect(
         return;
     };
     for field in fields {
-        let Some(cell) = members.get(&field.name) else {
+        let Some(cell) = members.get(field.stored_name()) else {
             continue;
         };
-        path.push(field.name.clone());
+        path.push(field.stored_name().to_owned());
         match &field.data_type {
             DataType::Struct(children) => collect(part, cell, children, path, columns),
             data_type => set_cell(part, cell, data_type, path, columns),
@@ -193,7 +193,7 @@ fn object_json(
 ) -> Option<String> {
     let mut members = Vec::new();
     for field in fields {
-        path.push(field.name.clone());
+        path.push(field.stored_name().to_owned());
         let value = match &field.data_type {
             DataType::Struct(children) => object_json(statistics, children, path, cell),
             data_type => statistics
@@ -202,7 +202,7 @@ fn object_json(
                 .and_then(|column| cell(column, data_type)),
         };
         path.pop();
-        members.extend(value.map(|value| format!("{}:{value}", json_string(&field.name))));
+        members.extend(value.map(|value| format!("{}:{value}", json_string(field.stored_name()))));
     }
     (!members.is_empty()).then(|| format!("{{{}}}", members.join(",")))
 }

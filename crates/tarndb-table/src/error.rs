@@ -246,6 +246,15 @@ pub enum TableError {
         /// The value.
         value: String,
     },
+    /// A data file without field ids, in a table whose columns are found by them.
+    #[error(
+        "the data file has no field ids, by which the table finds its columns; rewrite the file \
+         with the engine that wrote it: path={path}"
+    )]
+    NoFieldIds {
+        /// Storage key.
+        path: String,
+    },
     /// A set of deleted rows that reaches beyond the end of its file.
     #[error("deleted rows lie beyond the end of the data file: path={path} row={row} rows={rows}")]
     DeletedRowBeyondFile {
@@ -342,6 +351,7 @@ impl TableError {
             | Self::PathOutsideTable { .. }
             | Self::DataFileType { .. }
             | Self::DataFileValue { .. }
+            | Self::NoFieldIds { .. }
             | Self::DeletedRowBeyondFile { .. }
             | Self::Corrupt { .. } => ErrorClass::Corrupt,
             Self::DataFile { source, .. } => parquet_class(source),

@@ -108,7 +108,7 @@ impl KeyColumns {
         }
         let stats = collector.finish();
         let bounds = self.fields.iter().flat_map(|field| {
-            let known = stats.columns.get(std::slice::from_ref(&field.name));
+            let known = stats.top(field);
             let bound = |op, value: Option<Scalar>| {
                 value.map(|value| Predicate::Compare {
                     column: field.name.clone(),

@@ -45,6 +45,6 @@ pub use partition::{
 pub use prune::{Comparison, Predicate, is_true, may_match};
 pub use row_predicate::RowPredicate;
 pub use schema::conform::conform_batch;
-pub use schema::{DataType, Field, Schema};
+pub use schema::{DataType, Field, Physical, Schema};
 pub use state::{FormatState, TableState};
 pub use stats::{ColumnStats, Scalar, Statistics, StatsCollector};

@@ -144,7 +144,7 @@ fn known_of(
 ) -> Option<Known> {
     let (_, field) = schema.field(column)?;
     if is_partition_column(partition_columns, &field.name) {
-        let text = file.partition_values.get(&field.name)?;
+        let text = file.partition_values.get(field.stored_name())?;
         let value = parse_partition_value(text.as_deref(), &field.data_type).ok()?;
         let is_null = value.is_none();
         return Some(Known {
@@ -155,7 +155,7 @@ fn known_of(
         });
     }
     let stats = file.stats.as_ref()?;
-    let column = stats.columns.get(std::slice::from_ref(&field.name))?;
+    let column = stats.top(field)?;
     let nulls = column.null_count;
     Some(Known {
         min: column.min.clone(),

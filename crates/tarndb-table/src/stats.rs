@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 
 pub use collect::StatsCollector;
 
+use crate::schema::Field;
+
 /// One value of a primitive type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scalar {
@@ -96,6 +98,13 @@ pub struct Statistics {
     /// Whether the bounds are values that live rows hold. When false, a null count says
     /// something only if it is 0 or all rows.
     pub tight_bounds: bool,
+}
+
+impl Statistics {
+    /// Those of a top level column.
+    pub fn top(&self, field: &Field) -> Option<&ColumnStats> {
+        self.columns.get(std::slice::from_ref(field.stored()))
+    }
 }
 
 /// Longest bound of a string column, in code points.

@@ -74,12 +74,12 @@ fn collect(
 ) {
     for field in fields {
         let Some(array) = group
-            .column_by_name(&field.name)
+            .column_by_name(field.stored_name())
             .filter(|array| array.is_valid(row))
         else {
             continue;
         };
-        names.push(field.name.clone());
+        names.push(field.stored_name().to_owned());
         if let DataType::Struct(children) = &field.data_type {
             if let Some(child) = array.as_struct_opt() {
                 collect(part, child, row, children, names, into);

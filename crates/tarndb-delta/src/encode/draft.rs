@@ -11,12 +11,13 @@ use tarndb_table::{Commit, Field, MetadataChange, Schema, TableDefinition};
 use super::Authority;
 use super::property::{Asks, judge, judge_unset};
 use crate::action::{Change, Format, Metadata, Protocol};
+use crate::column_mapping::table_schema;
 use crate::error::DeltaError;
 use crate::feature;
 use crate::native::permit::check_native_write;
 use crate::native::protocol::{has_feature, lowest_protocol, missing, with_room_for};
 use crate::property::is_on;
-use crate::schema_json::{parse_schema, schema_string, type_text};
+use crate::schema_json::{schema_string, type_text};
 use crate::state::DeltaState;
 
 const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
@@ -43,7 +44,7 @@ impl Draft {
                 Ok(Self {
                     authority,
                     protocol: delta.protocol.as_ref().clone(),
-                    schema: parse_schema(&metadata.schema_string)?,
+                    schema: table_schema(&delta.protocol, &metadata)?,
                     base: Some((delta.protocol.as_ref().clone(), metadata.clone())),
                     metadata,
                     features: BTreeSet::new(),
@@ -279,7 +280,7 @@ impl Draft {
             if self.authority.is_database() {
                 feature::check_write(base)?;
             } else {
-                check_native_write(base, metadata, &parse_schema(&metadata.schema_string)?)?;
+                check_native_write(base, metadata, &table_schema(base, metadata)?)?;
             }
         }
         let base = if self.authority.is_database() {

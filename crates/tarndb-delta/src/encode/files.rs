@@ -168,8 +168,10 @@ fn new_add(file: &DataFile, commit: &Commit<'_>, draft: &Draft) -> Result<Add, D
             &file.raw_path,
         ));
     }
-    let mut expected = draft.metadata.partition_columns.iter().collect::<Vec<_>>();
-    expected.sort();
+    let columns = draft.metadata.partition_columns.iter();
+    let stored = columns.filter_map(|name| Some(draft.schema.field(name)?.1.stored_name()));
+    let mut expected = stored.collect::<Vec<_>>();
+    expected.sort_unstable();
     if !file.partition_values.keys().eq(expected) {
         return Err(illegal(
             "partition values are those of the table's columns",

@@ -15,9 +15,8 @@ use tarndb_table::{Deletion, TableCodec, TableError, TableState, read_file};
 use crate::checksum::Sums;
 
 /// What this build refuses by name; anything else that fails is a failure.
-const UNSUPPORTED: [&str; 5] = [
+const UNSUPPORTED: [&str; 4] = [
     "catalogManaged",
-    "columnMapping",
     "typeWidening-preview",
     "variantType",
     "variantType-preview",

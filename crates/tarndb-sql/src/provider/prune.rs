@@ -136,7 +136,7 @@ fn partition_value(file: &DataFile, field: &Field) -> Option<Option<Scalar>> {
     let text = file
         .partition_values
         .iter()
-        .find(|(key, _)| fold(key) == fold(&field.name))?
+        .find(|(key, _)| fold(key) == fold(field.stored_name()))?
         .1
         .as_deref();
     parse_partition_value(text, &field.data_type).ok()
@@ -152,22 +152,13 @@ fn typed(scalar: Option<&Scalar>, data_type: &DataType) -> Option<ScalarValue> {
 impl PruningStatistics for FileBounds<'_> {
     fn min_values(&self, column: &Column) -> Option<ArrayRef> {
         self.values(column, |file, field| {
-            file.stats
-                .as_ref()?
-                .columns
-                .get(std::slice::from_ref(&field.name))?
-                .min
-                .clone()
+            file.stats.as_ref()?.top(field)?.min.clone()
         })
     }
 
     fn max_values(&self, column: &Column) -> Option<ArrayRef> {
         self.values(column, |file, field| {
-            file.stats
-                .as_ref()?
-                .columns
-                .get(std::slice::from_ref(&field.name))?
-                .upper_bound()
+            file.stats.as_ref()?.top(field)?.upper_bound()
         })
     }
 
@@ -185,11 +176,7 @@ impl PruningStatistics for FileBounds<'_> {
                     None => file.num_records(),
                 };
             }
-            file.stats
-                .as_ref()?
-                .columns
-                .get(std::slice::from_ref(&field.name))?
-                .null_count
+            file.stats.as_ref()?.top(field)?.null_count
         });
         Some(Arc::new(counts.collect::<UInt64Array>()))
     }

@@ -70,6 +70,7 @@ pub(crate) async fn plan(
     if kept.is_empty() {
         return Ok(Arc::new(EmptyExec::new(output)));
     }
+    refuse_deep_mapping(table)?;
     let layout = Layout::of(table);
     let files = load_files(table, &layout, &kept).await?;
     let statistics = scan_statistics(table, &layout.schema, &kept);
@@ -94,6 +95,25 @@ pub(crate) async fn plan(
         .with_limit(limit)
         .build();
     rename(DataSourceExec::from_data_source(config), &output)
+}
+
+/// The engine finds columns by their names at the top only.
+fn refuse_deep_mapping(table: &TarnTable) -> Result<()> {
+    let fields = &table.pinned.state.schema.fields;
+    let deep = |field: &&tarndb_table::Field| {
+        field.data_type.is_mapped() || field.physical.as_ref().is_some_and(|p| p.by_id)
+    };
+    match fields.iter().find(deep) {
+        None => Ok(()),
+        Some(field) => {
+            let error = TableError::UnsupportedType {
+                column: field.name.clone(),
+                data_type: field.data_type.to_string(),
+                advice: "its column mapping is read by ids or inside structs",
+            };
+            Err(carry_table(&table.pinned.name, error))
+        }
+    }
 }
 
 /// Gives the columns their folded names, where these differ from the files'.
@@ -141,13 +161,17 @@ impl Layout {
         let mut partitions = Vec::new();
         let mut places = Vec::new();
         for (field, arrow) in fields {
+            let stored = match field.physical {
+                None => Arc::clone(arrow),
+                Some(_) => Arc::new(arrow.as_ref().clone().with_name(field.stored_name())),
+            };
             if is_partition(&field.name) {
                 places.push((true, partition_fields.len()));
-                partition_fields.push(Arc::clone(arrow));
+                partition_fields.push(stored);
                 partitions.push(field.clone());
             } else {
                 places.push((false, file_fields.len()));
-                file_fields.push(Arc::clone(arrow));
+                file_fields.push(stored);
             }
         }
         if let Some(hidden) = &table.hidden {
@@ -256,7 +280,7 @@ fn partition_scalar(
     let text = file
         .partition_values
         .iter()
-        .find(|(key, _)| same(key, &field.name));
+        .find(|(key, _)| same(key, field.stored_name()));
     let text = text.and_then(|(_, value)| value.as_deref());
     let scalar = parse_partition_value(text, &field.data_type)?;
     let array = scalar_to_array(scalar.as_ref(), &field.data_type, 1)?;

@@ -158,7 +158,7 @@ pub async fn parquet_row_count(
     location: &Path,
     file: &DataFile,
 ) -> Result<u64, TableError> {
-    Ok(OpenedFile::open(store, file.object_id(location)?)
+    Ok(OpenedFile::open(store, file.object_id(location)?, false)
         .await?
         .rows())
 }

@@ -17,9 +17,9 @@ use crate::schema::{DataType, Field, Schema, nested_name};
 
 /// Name of the elements inside a LIST.
 pub(crate) const ELEMENT: &str = "element";
-const KEY_VALUE: &str = "key_value";
-const KEY: &str = "key";
-const VALUE: &str = "value";
+pub(crate) const KEY_VALUE: &str = "key_value";
+pub(crate) const KEY: &str = "key";
+pub(crate) const VALUE: &str = "value";
 
 /// What to do with nanosecond timestamps of an Arrow schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

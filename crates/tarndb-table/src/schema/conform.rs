@@ -21,7 +21,8 @@ use arrow_schema::{DataType as ArrowType, Field as ArrowField, Fields};
 
 use crate::error::TableError;
 use crate::schema::arrow::ELEMENT;
-use crate::schema::{DataType, Field, Schema, fold_name, nested_name};
+use crate::schema::mapping::place_of;
+use crate::schema::{DataType, Field, Schema, nested_name};
 
 /// Casts a batch to the table's Arrow schema, column by column in order.
 ///
@@ -70,7 +71,9 @@ pub(crate) fn cast_array(
     source: Source,
 ) -> Result<ArrayRef, TableError> {
     let target = data_type.to_arrow();
-    if *array.data_type() == target {
+    // Equal names inside a file may mean other columns when the table maps them.
+    let renames = source == Source::File && data_type.is_mapped();
+    if *array.data_type() == target && !renames {
         return Ok(array.clone());
     }
     match array.data_type() {
@@ -173,18 +176,14 @@ fn struct_children<'a>(
     fields: &[Field],
     source: Source,
 ) -> Option<Vec<Option<&'a ArrayRef>>> {
-    let by_name = |name: &str| {
-        let names = given.fields().iter().map(|field| field.name());
-        let exact = names.clone().position(|candidate| candidate == name);
-        let found = exact.or_else(|| {
-            let folded = fold_name(name);
-            names
-                .clone()
-                .position(|candidate| fold_name(candidate) == folded)
-        })?;
-        given.columns().get(found)
+    let found = |field: &Field| {
+        let place = match source {
+            Source::File => field.place_in(given.fields()),
+            Source::Caller => place_of(&field.name, given.fields()),
+        };
+        given.columns().get(place?)
     };
-    let children: Vec<_> = fields.iter().map(|field| by_name(&field.name)).collect();
+    let children: Vec<_> = fields.iter().map(found).collect();
     match source {
         Source::File => Some(children),
         Source::Caller if given.num_columns() != fields.len() => None,

@@ -7,11 +7,14 @@
 
 pub mod arrow;
 pub mod conform;
+pub(crate) mod mapping;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::error::TableError;
+
+pub use mapping::Physical;
 
 /// A column's type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,6 +190,9 @@ pub struct Field {
     pub data_type: DataType,
     /// Whether it may be NULL.
     pub nullable: bool,
+    /// What it is called in data files, statistics and partition values, where that is not
+    /// `name`: set by the codec exactly when the table maps its columns.
+    pub physical: Option<Physical>,
     /// Everything else the format keeps with it, verbatim.
     pub metadata: BTreeMap<String, serde_json::Value>,
 }
@@ -198,6 +204,7 @@ impl Field {
             name: name.into(),
             data_type,
             nullable,
+            physical: None,
             metadata: BTreeMap::new(),
         }
     }
@@ -239,7 +246,7 @@ impl Schema {
         self.fields.iter().filter(in_file).collect()
     }
 
-    /// Checks that a table can be made with this schema without column mapping.
+    /// Checks that a table can be made with this schema.
     ///
     /// # Errors
     /// No column, empty names, names equal but for case, forbidden characters, types that
@@ -266,7 +273,9 @@ fn validate_fields(fields: &[Field], parent: &str) -> Result<(), TableError> {
             });
         }
         let path = nested_name(parent, &field.name);
-        if let Some(character) = field.name.chars().find(|c| " ,;{}()\n\t=".contains(*c)) {
+        // A mapped column is never called so in a file.
+        let forbidden = |c: &char| field.physical.is_none() && " ,;{}()\n\t=".contains(*c);
+        if let Some(character) = field.name.chars().find(forbidden) {
             return Err(TableError::IllegalColumnName {
                 column: path,
                 character,

@@ -81,7 +81,7 @@ impl StatsCollector {
 
 fn collect_leaves(field: &Field, parents: &[String], positions: &[usize], out: &mut Vec<Leaf>) {
     let mut path = parents.to_vec();
-    path.push(field.name.clone());
+    path.push(field.stored_name().to_owned());
     match &field.data_type {
         DataType::Struct(fields) => {
             for (position, inner) in fields.iter().enumerate() {

@@ -15,6 +15,7 @@ use crate::error::TableError;
 use crate::fragment::DataFile;
 use crate::partition::{is_partition_column, parse_partition_value, scalar_to_array};
 use crate::schema::conform::{Source, cast_array};
+use crate::schema::mapping::has_field_ids;
 use crate::schema::{DataType, Field, Schema, fold_name};
 use crate::stats::Scalar;
 
@@ -44,6 +45,11 @@ impl Columns {
         schema: &Schema,
         partition_columns: &[String],
     ) -> Result<Self, TableError> {
+        if schema.is_by_id() && !has_field_ids(opened.metadata.schema().fields()) {
+            return Err(TableError::NoFieldIds {
+                path: key.to_string(),
+            });
+        }
         let mut columns = Vec::with_capacity(schema.fields.len());
         for field in &schema.fields {
             let origin = if is_partition_column(partition_columns, &field.name) {
@@ -51,8 +57,8 @@ impl Columns {
             } else if field.data_type == DataType::Void {
                 Origin::Missing
             } else {
-                file_position(opened.metadata.schema(), &field.name)
-                    .map_or(Origin::Missing, Origin::File)
+                let place = field.place_in(opened.metadata.schema().fields());
+                place.map_or(Origin::Missing, Origin::File)
             };
             columns.push((field.clone(), origin));
         }
@@ -173,20 +179,12 @@ impl Columns {
 /// The log's value of a partition column, whose key may differ in case from the schema's.
 fn partition_value(file: &DataFile, field: &Field) -> Result<Option<Scalar>, TableError> {
     let values = &file.partition_values;
-    let text = values.get(&field.name).or_else(|| {
-        let folded = fold_name(&field.name);
+    let text = values.get(field.stored_name()).or_else(|| {
+        let folded = fold_name(field.stored_name());
         values
             .iter()
             .find(|(name, _)| fold_name(name) == folded)
             .map(|(_, text)| text)
     });
     parse_partition_value(text.and_then(|text| text.as_deref()), &field.data_type)
-}
-
-fn file_position(schema: &ArrowSchema, name: &str) -> Option<usize> {
-    let names = || schema.fields().iter().map(|field| field.name());
-    names().position(|candidate| candidate == name).or_else(|| {
-        let folded = fold_name(name);
-        names().position(|candidate| fold_name(candidate) == folded)
-    })
 }

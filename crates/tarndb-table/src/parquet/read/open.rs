@@ -23,11 +23,12 @@ pub(super) struct OpenedFile {
 }
 
 impl OpenedFile {
-    pub(super) async fn open(store: &Store, id: ObjectId) -> Result<Self, TableError> {
+    /// Opens a file; `by_id`: for its field ids, which an embedded Arrow schema would hide.
+    pub(super) async fn open(store: &Store, id: ObjectId, by_id: bool) -> Result<Self, TableError> {
         let key = id.key.clone();
         let failed = |error| read_error(&key, error);
         let mut reader = DataFileReader::new(store, id);
-        let options = ArrowReaderOptions::new();
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(by_id);
         let loaded = ArrowReaderMetadata::load_async(&mut reader, options.clone()).await;
         let mut metadata = loaded.map_err(failed)?;
         let descriptor = metadata.metadata().file_metadata().schema_descr();

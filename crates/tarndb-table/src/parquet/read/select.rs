@@ -77,7 +77,7 @@ impl FileToRead {
     ) -> Result<Self, TableError> {
         let id = file.object_id(location)?;
         let key = id.key.clone();
-        let opened = OpenedFile::open(store, id).await?;
+        let opened = OpenedFile::open(store, id, schema.is_by_id()).await?;
         let columns = Columns::new(&opened, &key, file, schema, partition_columns)?;
         Ok(Self {
             opened,

@@ -27,6 +27,7 @@ use crate::fragment::{DataFile, data_key};
 use crate::parquet::upload::Upload;
 use crate::parquet::write_options::WriteOptions;
 use crate::partition::{is_partition_column, partition_dir};
+use crate::schema::mapping::stored_array;
 use crate::schema::{DataType, Schema};
 use crate::stats::StatsCollector;
 
@@ -65,7 +66,7 @@ impl FileLayout {
         let columns = || schema.fields.iter().enumerate().filter(in_file);
         let positions = columns().map(|(position, _)| position).collect();
         let file_schema = Schema::new(columns().map(|(_, field)| field.clone()).collect());
-        let (table_arrow, file_arrow) = (schema.to_arrow(), file_schema.to_arrow());
+        let (table_arrow, file_arrow) = (schema.to_arrow(), file_schema.to_stored_arrow());
         Self {
             store,
             location,
@@ -125,18 +126,20 @@ impl FileLayout {
 
     /// The columns of a batch that go into the file.
     pub(super) fn file_batch(&self, batch: &RecordBatch) -> Result<RecordBatch, TableError> {
-        let columns = self
+        let failed = |source| TableError::Arrow {
+            context: "selecting file columns",
+            source,
+        };
+        let given = self
             .positions
             .iter()
-            .filter_map(|p| batch.columns().get(*p).cloned());
+            .filter_map(|p| batch.columns().get(*p));
+        let columns = given.zip(&self.file_schema.fields);
+        let columns = columns.map(|(array, field)| stored_array(array, &field.data_type));
+        let columns = columns.collect::<Result<_, _>>().map_err(failed)?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let columns = columns.collect();
-        RecordBatch::try_new_with_options(Arc::clone(&self.file_arrow), columns, &options).map_err(
-            |source| TableError::Arrow {
-                context: "selecting file columns",
-                source,
-            },
-        )
+        RecordBatch::try_new_with_options(Arc::clone(&self.file_arrow), columns, &options)
+            .map_err(failed)
     }
 
     /// Rows of `piece` to encode before the size of the file is looked at again.
@@ -156,10 +159,16 @@ impl FileLayout {
         columns: &[PartitionColumn],
         key: &PartitionKey,
     ) -> Result<OpenFile, TableError> {
-        let names = || columns.iter().map(|column| column.field.name.as_str());
-        let values: Vec<_> = names().zip(key.iter().map(Option::as_deref)).collect();
-        let (dir, raw_dir) = partition_dir(&values);
-        let name = format!("part-{}.parquet", self.store.context().uuid());
+        let names = || columns.iter().map(|column| column.field.stored_name());
+        let id = self.store.context().uuid();
+        let (dir, raw_dir) = if self.schema.is_mapped() {
+            let prefix = random_prefix(id);
+            (prefix.clone(), prefix)
+        } else {
+            let values: Vec<_> = names().zip(key.iter().map(Option::as_deref)).collect();
+            partition_dir(&values)
+        };
+        let name = format!("part-{id}.parquet");
         let below = |dir: &str| {
             if dir.is_empty() {
                 name.clone()
@@ -211,6 +220,13 @@ impl FileLayout {
             .set_max_row_group_bytes(Some(self.options.row_group_bytes));
         Ok(builder.build())
     }
+}
+
+/// Directory of a file of a table that maps its columns, whose names no path may tell: the last
+/// two digits of the file's random id.
+fn random_prefix(id: tarndb_types::Uuid) -> String {
+    let digits = id.simple().to_string();
+    digits.get(digits.len() - 2..).unwrap_or("00").to_owned()
 }
 
 fn data_file(path: &str, source: ParquetError) -> TableError {
