@@ -96,6 +96,9 @@ pub enum TableError {
         /// Why not.
         reason: String,
     },
+    /// An expression of a rule that cannot be used.
+    #[error(transparent)]
+    Expression(#[from] crate::expression::ExpressionError),
     /// A column that the table does not have.
     #[error("no such column: column={column:?}")]
     NoSuchColumn {
@@ -356,6 +359,7 @@ impl TableError {
             | Self::Corrupt { .. } => ErrorClass::Corrupt,
             Self::DataFile { source, .. } => parquet_class(source),
             Self::FileMissing { .. } => ErrorClass::NotFound,
+            Self::Expression(error) => error.class(),
             Self::Format { class, .. } => *class,
             Self::Store(_) => ErrorClass::Store,
             Self::Arrow { .. } | Self::Internal { .. } => ErrorClass::Internal,

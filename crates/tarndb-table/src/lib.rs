@@ -9,6 +9,7 @@
 pub mod codec;
 pub mod deletion_vector;
 pub mod error;
+pub mod expression;
 pub mod files;
 pub mod fragment;
 pub mod key;
@@ -28,6 +29,7 @@ pub use codec::{
 };
 pub use deletion_vector::{Deletion, DvDescriptor, DvStorage, RowSet};
 pub use error::{ErrorClass, TableError};
+pub use expression::{Expression, ExpressionError};
 pub use files::{Complete, Files, PACKED_MIN, Packed, Packer};
 pub use fragment::{DataFile, data_key};
 pub use key::{KeyColumns, Keys, key_hash, row_text};
