@@ -99,6 +99,9 @@ pub enum TableError {
     /// An expression of a rule that cannot be used.
     #[error(transparent)]
     Expression(#[from] crate::expression::ExpressionError),
+    /// Rows that break a rule of the table, or a rule that cannot be used.
+    #[error(transparent)]
+    Rule(#[from] crate::rules::RuleError),
     /// A column that the table does not have.
     #[error("no such column: column={column:?}")]
     NoSuchColumn {
@@ -360,6 +363,7 @@ impl TableError {
             Self::DataFile { source, .. } => parquet_class(source),
             Self::FileMissing { .. } => ErrorClass::NotFound,
             Self::Expression(error) => error.class(),
+            Self::Rule(error) => error.class(),
             Self::Format { class, .. } => *class,
             Self::Store(_) => ErrorClass::Store,
             Self::Arrow { .. } | Self::Internal { .. } => ErrorClass::Internal,

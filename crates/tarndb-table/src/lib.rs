@@ -17,6 +17,7 @@ pub mod parquet;
 pub mod partition;
 pub mod prune;
 pub mod row_predicate;
+pub mod rules;
 pub mod schema;
 pub mod state;
 pub mod stats;
@@ -46,6 +47,7 @@ pub use partition::{
 };
 pub use prune::{Comparison, Predicate, is_true, may_match};
 pub use row_predicate::RowPredicate;
+pub use rules::{IdentityUse, RowRules, RuleError, Supplied, Supply};
 pub use schema::conform::conform_batch;
 pub use schema::{DataType, Field, Physical, Schema};
 pub use state::{FormatState, TableState};

@@ -146,7 +146,7 @@ fn compare(comparison: Comparison, a: &ArrayRef, b: &ArrayRef) -> Result<Boolean
 }
 
 /// Floats so that Arrow's total order is Spark's: one zero, one NaN.
-fn ordered(array: &ArrayRef) -> ArrayRef {
+pub(crate) fn ordered(array: &ArrayRef) -> ArrayRef {
     if let Some(values) = array.as_primitive_opt::<Float64Type>() {
         let one = |value: f64| {
             if value.is_nan() {

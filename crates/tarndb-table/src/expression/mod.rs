@@ -25,6 +25,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, Tokenizer};
 
 pub use error::ExpressionError;
+pub(crate) use evaluate::ordered;
 
 use self::evaluate::Rows;
 use self::lower::Lower;

@@ -26,6 +26,7 @@ use crate::error::TableError;
 use crate::fragment::DataFile;
 use crate::parquet::upload::store_held;
 use crate::parquet::write_options::WriteOptions;
+use crate::rules::{IdentityUse, RowRules, Supplied};
 use crate::schema::Schema;
 
 use file::{FileLayout, OpenFile};
@@ -49,6 +50,10 @@ pub struct Written {
     pub bytes: u64,
     /// An empty string (or binary value) of a partition column was stored as NULL.
     pub empty_string_as_null: bool,
+    /// The fingerprint of the rules that the rows were checked against; `None`: they were not.
+    pub checked: Option<Arc<str>>,
+    /// What was taken from identity columns; the commit must move their marks.
+    pub identities: Vec<IdentityUse>,
 }
 
 /// Up to which size new files are held instead of stored.
@@ -94,6 +99,7 @@ pub struct TableWriter {
     staged_bytes: usize,
     held: HeldLimits,
     held_bytes: usize,
+    rules: Option<(RowRules, Supplied)>,
     written: Written,
 }
 
@@ -126,6 +132,7 @@ impl TableWriter {
             staged_bytes: 0,
             held: HeldLimits::NONE,
             held_bytes: 0,
+            rules: None,
             written: Written::default(),
         }
     }
@@ -135,6 +142,15 @@ impl TableWriter {
     #[must_use]
     pub fn with_held(mut self, limits: HeldLimits) -> Self {
         self.held = limits;
+        self
+    }
+
+    /// Rows are filled and checked by the rules of their table before they are written;
+    /// `supplied`: where the columns of batches come from that [`Self::write`] takes.
+    #[must_use]
+    pub fn with_rules(mut self, rules: RowRules, supplied: Supplied) -> Self {
+        self.written.checked = Some(Arc::clone(rules.fingerprint()));
+        self.rules = Some((rules, supplied));
         self
     }
 
@@ -148,10 +164,11 @@ impl TableWriter {
         self.written.rows
     }
 
-    /// Takes a batch, which must have the Arrow schema of the table ([`Schema::to_arrow`]).
+    /// Takes a batch, which must have the Arrow schema of the table ([`Schema::to_arrow`]). With
+    /// rules, columns that are omitted may hold anything.
     ///
     /// # Errors
-    /// Partition values that cannot be written, and errors of the store; the writer must be
+    /// Rows that break a rule, partition values that cannot be written, and errors of the store; the writer must be
     /// dropped then.
     ///
     /// # Cancel safety
@@ -160,6 +177,34 @@ impl TableWriter {
     /// # Cost
     /// None, or one PUT (or multipart upload) for each file that became full.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<(), TableError> {
+        let Some((rules, supplied)) = &mut self.rules else {
+            return self.write_checked(batch).await;
+        };
+        let rows = rules.apply(batch, supplied)?;
+        self.write_checked(&rows).await
+    }
+
+    /// As [`Self::write`], for a batch whose columns come from elsewhere than those of the
+    /// others.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    ///
+    /// # Cancel safety
+    /// As [`Self::write`].
+    pub async fn write_supplied(
+        &mut self,
+        batch: &RecordBatch,
+        supplied: &Supplied,
+    ) -> Result<(), TableError> {
+        let Some((rules, _)) = &mut self.rules else {
+            return self.write_checked(batch).await;
+        };
+        let rows = rules.apply(batch, supplied)?;
+        self.write_checked(&rows).await
+    }
+
+    async fn write_checked(&mut self, batch: &RecordBatch) -> Result<(), TableError> {
         if let Some(column) = &self.missing_partition_column {
             return Err(TableError::NoSuchColumn {
                 column: column.clone(),
@@ -194,6 +239,9 @@ impl TableWriter {
         self.distribute().await?;
         while let Some(key) = self.first_key() {
             self.close(&key).await?;
+        }
+        if let Some((rules, _)) = &self.rules {
+            self.written.identities = rules.identities_used();
         }
         Ok(self.written)
     }
