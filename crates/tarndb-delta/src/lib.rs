@@ -1,15 +1,15 @@
 //! The Delta Lake format behind `TableCodec`: actions, replay, checkpoints, deletion vectors.
 //!
 //! Invariant: what another engine wrote is read by the rules of the format or refused by
-//! name; what is written here other engines read. Does not: commit (that is `tarndb-db`),
-//! read or write data files (`tarndb-table`).
+//! name; what is written here other engines read. Does not: commit managed tables (that is
+//! `tarndb-db`), know how data files are read and written (`tarndb-table`).
 //! Spec: Delta PROTOCOL; docs/format/publishing.md.
 //!
 //! - [`action`]: the lines of a commit.
 //! - [`schema_json`], [`column_mapping`], `stats_json`, `path`, `dv`: the parts of actions with a form of their own.
 //! - `replay`, `load`, [`state`]: from actions to a table's state; `checkpoint`: both ways.
 //! - [`feature`], `property`: what this build may read and write, and which properties it obeys.
-//! - `encode`, [`effects`], [`codec`]: commits of managed tables.
+//! - `encode`, [`effects`], [`codec`]: commits.
 //! - [`native`]: any Delta table by path.
 
 pub mod action;
@@ -33,5 +33,8 @@ mod stats_json;
 
 pub use codec::DeltaCodec;
 pub use error::DeltaError;
-pub use native::{NativeTarget, open_native};
+pub use native::{
+    Compacted, Conflict, ConflictKind, NativeCommit, NativeError, NativeIsolation, NativeTable,
+    NativeTarget, Reads, ReplacedPartitions, open_native,
+};
 pub use state::DeltaState;

@@ -5,11 +5,29 @@
 //! Spec: Delta PROTOCOL; docs/format/native.md.
 //!
 //! - `open`: reading, by version or time.
-//! - [`protocol`], [`permit`]: which tables may be written.
+//! - `protocol`, `permit`: which tables may be written.
+//! - [`table`]: a table open for writing; `write`, `rows`, `compact`: what can be done to it.
+//! - `commit`: the loop that commits; [`conflict`], `allowed`: who may be committed after whom.
+//! - `checksum`: the file beside a commit.
 
 pub(crate) mod permit;
 pub(crate) mod protocol;
 
+mod allowed;
+mod checksum;
+mod commit;
+mod compact;
+pub mod conflict;
+pub mod error;
 mod open;
+mod rows;
+pub mod table;
+mod write;
 
+pub use commit::NativeCommit;
+pub use compact::Compacted;
+pub use conflict::{Conflict, ConflictKind, NativeIsolation, Reads};
+pub use error::NativeError;
 pub use open::{NativeTarget, open_native};
+pub use table::NativeTable;
+pub use write::ReplacedPartitions;

@@ -10,5 +10,6 @@
 mod acceptance;
 mod checksum;
 mod commits;
+mod native;
 mod outside;
 mod support;
