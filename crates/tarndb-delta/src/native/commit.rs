@@ -81,7 +81,7 @@ impl Change {
                     detail: file.path.clone(),
                 });
             };
-            *file = Arc::clone(live);
+            *file = live;
         }
         Ok(())
     }

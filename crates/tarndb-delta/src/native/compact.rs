@@ -70,15 +70,15 @@ impl NativeTable {
 }
 
 /// The files to rewrite, one group per partition.
-fn choose<'a>(
-    files: impl Iterator<Item = &'a Arc<DataFile>>,
+fn choose(
+    files: impl Iterator<Item = Arc<DataFile>>,
     target_bytes: u64,
 ) -> Vec<Vec<Arc<DataFile>>> {
     let mut groups: BTreeMap<_, Vec<Arc<DataFile>>> = BTreeMap::new();
     for file in files {
         if file.size_bytes < target_bytes / 2 || !file.deletion.is_none() {
-            let group = groups.entry(&file.partition_values).or_default();
-            group.push(Arc::clone(file));
+            let group = groups.entry(file.partition_values.clone()).or_default();
+            group.push(file);
         }
     }
     let pays = |group: &Vec<Arc<DataFile>>| {

@@ -107,7 +107,7 @@ impl NativeTable {
         path: String,
         rows: &RowSet,
     ) -> Result<(Shrinking, u64), NativeError> {
-        let Some(file) = state.files.get(&path).cloned() else {
+        let Some(file) = state.files.get(&path) else {
             let rows = rows.len();
             return Err(NativeError::RowsNotLive { file: path, rows });
         };

@@ -102,14 +102,14 @@ impl NativeTable {
         change.parameters.extend([mode]);
         match replaced {
             None => {
-                change.removes = state.files.values().cloned().collect();
+                change.removes = state.files.values().collect();
                 change.reads = Reads::Table;
             }
             Some(ReplacedPartitions { predicate, text }) => {
                 let partitions = Partitions::new(&state, &predicate)?;
                 for file in state.files.values() {
-                    if partitions.hold(file)? {
-                        change.removes.push(Arc::clone(file));
+                    if partitions.hold(&file)? {
+                        change.removes.push(file);
                     }
                 }
                 for file in &written.files {

@@ -73,7 +73,7 @@ async fn scan(store: &Store, state: &TableState) -> Vec<(i64, String, u64)> {
         let rows = read_file_rows(
             store,
             &root,
-            file,
+            &file,
             &state.schema,
             &state.partition_columns,
             Some(&deleted),
@@ -109,7 +109,7 @@ async fn find(
             rows.entry(file).or_default().insert(at);
         }
     }
-    let files = table.state().unwrap().files.keys().cloned().collect();
+    let files = table.state().unwrap().files.paths().collect();
     let reads = Reads::Rows {
         partitions: None,
         files,
