@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tarndb_storage::{Path, Store};
 use tarndb_table::{
-    CheckpointInfo, Commit, Deletion, DvDescriptor, Entry, LoadRequest, RowSet, TableCodec,
-    TableError, TableState,
+    CheckpointInfo, Commit, Deletion, DvDescriptor, Entry, LoadRequest, LogPlan, LogRequest,
+    References, RowSet, TableCodec, TableError, TableState,
 };
 use tarndb_txn::TableEffects;
 use tarndb_types::{TableVersion, TxnId, Uuid};
@@ -22,7 +22,7 @@ use crate::checkpoint::write::write_checkpoint;
 use crate::error::DeltaError;
 use crate::load::{commit_key, entry_actions};
 use crate::replay::Replay;
-use crate::{dv, effects, encode, load, path};
+use crate::{dv, effects, encode, load, log_cleanup, path, references};
 
 /// Largest deletion vector kept in the log itself, bytes.
 const INLINE_DV_BYTES: usize = 1024;
@@ -160,5 +160,22 @@ impl TableCodec for DeltaCodec {
         path::log_dir(location)
             .join("_staged_commits")
             .join(format!("{:020}.{}.json", version.0, id.hyphenated()))
+    }
+
+    fn references(&self, state: &TableState) -> Result<References, TableError> {
+        Ok(references::of_state(state)?)
+    }
+
+    fn entry_references(&self, entry: &Entry) -> Result<References, TableError> {
+        Ok(references::of_entry(entry)?)
+    }
+
+    async fn plan_log_cleanup(
+        &self,
+        store: &Store,
+        location: &Path,
+        request: LogRequest<'_>,
+    ) -> Result<LogPlan, TableError> {
+        Ok(log_cleanup::plan(store, location, request).await?)
     }
 }

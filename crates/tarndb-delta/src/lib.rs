@@ -10,6 +10,8 @@
 //! - `replay`, `load`, [`state`]: from actions to a table's state; `checkpoint`: both ways.
 //! - [`feature`], `property`: what this build may read and write, and which properties it obeys.
 //! - `encode`, [`effects`], [`codec`]: commits.
+//! - `encode`, [`effects`], [`codec`]: commits of managed tables.
+//! - `references`, `log_cleanup`: which files are needed, and which of the log can go.
 //! - [`native`]: any Delta table by path.
 
 pub mod action;
@@ -26,8 +28,10 @@ mod checkpoint;
 mod dv;
 mod encode;
 mod load;
+mod log_cleanup;
 mod path;
 mod property;
+mod references;
 mod replay;
 mod stats_json;
 

@@ -12,13 +12,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::path::Path;
-use tarndb_storage::Store;
+use tarndb_storage::{ObjectInfo, Store};
 use tarndb_txn::TableEffects;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId, Uuid};
 
 use crate::deletion_vector::{Deletion, DvDescriptor, RowSet};
 use crate::error::TableError;
 use crate::fragment::DataFile;
+use crate::references::References;
 use crate::schema::{Field, Schema};
 use crate::state::TableState;
 
@@ -171,6 +172,27 @@ pub struct CheckpointInfo {
     pub size_bytes: u64,
 }
 
+/// How much of a table's own log may go.
+#[derive(Clone, Debug)]
+pub struct LogRequest<'a> {
+    /// Everything below the table's log folder, with the store's times.
+    pub listing: &'a [ObjectInfo],
+    /// This version and all above stay readable.
+    pub keep_from: TableVersion,
+    /// Only what the store has had since before this time goes.
+    pub before: TimestampMs,
+}
+
+/// What of a table's own log can go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogPlan {
+    /// The checkpoint that every version kept is read from: it was read back. `None`: there is
+    /// none at or below the version to keep, and nothing goes.
+    pub cut: Option<TableVersion>,
+    /// In the order in which they must go.
+    pub files: Vec<ObjectInfo>,
+}
+
 /// The codec of one table format.
 #[async_trait]
 pub trait TableCodec: Send + Sync + Debug {
@@ -259,4 +281,30 @@ pub trait TableCodec: Send + Sync + Debug {
 
     /// Key of a staged entry, not yet committed.
     fn staged_key(&self, location: &Path, version: TableVersion, id: Uuid) -> Path;
+
+    /// The files that a state names.
+    ///
+    /// # Errors
+    /// A vector whose file cannot be named.
+    fn references(&self, state: &TableState) -> Result<References, TableError>;
+
+    /// The files that an entry adds: data, deletion vectors, changes; pure.
+    ///
+    /// # Errors
+    /// An entry that is malformed.
+    fn entry_references(&self, entry: &Entry) -> Result<References, TableError>;
+
+    /// What of a table's own log can go, and in which order; deletes nothing.
+    ///
+    /// # Cost
+    /// The checkpoint from which the oldest version kept is read, once.
+    ///
+    /// # Errors
+    /// Of the store; a checkpoint that cannot be read only means that nothing goes.
+    async fn plan_log_cleanup(
+        &self,
+        store: &Store,
+        location: &Path,
+        request: LogRequest<'_>,
+    ) -> Result<LogPlan, TableError>;
 }

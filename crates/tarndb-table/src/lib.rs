@@ -16,6 +16,7 @@ pub mod key;
 pub mod parquet;
 pub mod partition;
 pub mod prune;
+pub mod references;
 pub mod row_predicate;
 pub mod rules;
 pub mod schema;
@@ -25,7 +26,8 @@ pub mod stats;
 pub mod decimal;
 
 pub use codec::{
-    CheckpointInfo, Commit, CommitStamp, Entry, FileUpdate, LoadRequest, MetadataChange,
+    CheckpointInfo, Commit, CommitStamp, Entry, FileUpdate, LoadRequest, LogPlan, LogRequest,
+    MetadataChange,
     TableCodec, TableDefinition,
 };
 pub use deletion_vector::{Deletion, DvDescriptor, DvStorage, RowSet};
@@ -46,6 +48,7 @@ pub use partition::{
     scalar_to_array, uri_encode,
 };
 pub use prune::{Comparison, Predicate, is_true, may_match};
+pub use references::{OwnFile, References, own_file};
 pub use row_predicate::RowPredicate;
 pub use rules::{IdentityUse, RowRules, RuleError, Supplied, Supply};
 pub use schema::conform::conform_batch;
