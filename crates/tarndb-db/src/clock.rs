@@ -66,7 +66,7 @@ pub(crate) fn check_ahead(context: &Context, theirs: TimestampMs) -> Result<(), 
 }
 
 /// The store's time, told by an object written for it: one that is there already may be old.
-async fn store_time(store: &Store) -> Result<Option<TimestampMs>, DbError> {
+pub(crate) async fn store_time(store: &Store) -> Result<Option<TimestampMs>, DbError> {
     let id = store.context().uuid();
     let key = layout::own_dir().join(format!("clock-{id}"));
     store.put(&key, bytes::Bytes::new()).await?;

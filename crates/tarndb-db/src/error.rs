@@ -222,6 +222,43 @@ pub enum DbError {
         /// The first record that is gone.
         missing: DbVersion,
     },
+    /// A vacuum that was announced meanwhile may delete what the transaction wrote.
+    #[error(
+        "a file that the transaction wrote is so old that a vacuum may have deleted it; run it again: table={table} file={file} vacuum={vacuum}"
+    )]
+    FilesVacuumed {
+        /// Table.
+        table: String,
+        /// The file.
+        file: String,
+        /// Version of the vacuum's record.
+        vacuum: DbVersion,
+    },
+    /// A version of a table whose files a vacuum may have deleted.
+    #[error(
+        "table {table} cannot be read any more at version {wanted}, a vacuum removed what only older versions need; ask for {horizon} or a newer one"
+    )]
+    VersionVacuumed {
+        /// Table.
+        table: String,
+        /// The database version, as asked for.
+        wanted: DbVersion,
+        /// The oldest that the vacuum left readable.
+        horizon: DbVersion,
+    },
+    /// A retention that is shorter than what is safe.
+    #[error(
+        "a retention of {asked_s} s is below the minimum of {min_s} s: what open transactions and readers still need could be deleted{}",
+        if *forcible { "; force it if there are none" } else { "" }
+    )]
+    RetentionTooShort {
+        /// As asked for, seconds.
+        asked_s: u64,
+        /// The minimum, seconds.
+        min_s: u64,
+        /// Whether it can be forced.
+        forcible: bool,
+    },
     /// The outcome is not known: the store cannot be reached.
     #[error(
         "the outcome of transaction {txn} is not known yet, the store did not answer; ask with `tarndb txn {txn}`"
@@ -414,7 +451,8 @@ impl DbError {
             Self::NotADatabase { .. }
             | Self::SchemaNotFound { .. }
             | Self::TableNotFound { .. }
-            | Self::VersionNotFound { .. } => ErrorKind::NotFound,
+            | Self::VersionNotFound { .. }
+            | Self::VersionVacuumed { .. } => ErrorKind::NotFound,
             Self::DatabaseExists { .. }
             | Self::SchemaExists { .. }
             | Self::TableExists { .. }
@@ -422,6 +460,7 @@ impl DbError {
             Self::InvalidName { .. }
             | Self::SchemaNotEmpty { .. }
             | Self::ClockAhead { .. }
+            | Self::RetentionTooShort { .. }
             | Self::DuplicateKey { .. }
             | Self::SourceColumns { .. }
             | Self::RowOutsidePredicate { .. } => ErrorKind::Invalid,
@@ -434,6 +473,7 @@ impl DbError {
                 retryable: true, ..
             }
             | Self::BaseExpired { .. }
+            | Self::FilesVacuumed { .. }
             // The next run gets an id of its own.
             | Self::Fenced {
                 chosen_id: false, ..

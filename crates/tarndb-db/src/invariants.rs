@@ -140,6 +140,14 @@ pub enum Violation {
         /// The table.
         table: TableId,
     },
+    /// A vacuum of versions that do not exist yet.
+    #[error("a vacuum keeps from a version that does not exist yet: horizon={horizon} version={version}")]
+    VacuumAhead {
+        /// Its horizon.
+        horizon: DbVersion,
+        /// Its record.
+        version: DbVersion,
+    },
     /// A catalog whose indices contradict its tables.
     #[error("the catalog contradicts itself: {what}: table={table}")]
     CatalogContradiction {
@@ -193,6 +201,10 @@ fn check_actions(version: DbVersion, actions: &[Action]) -> Result<(), Violation
                 return Err(Violation::MisplacedCreation { version });
             }
             Action::CreateTable { location, .. } => check_location(location)?,
+            Action::Vacuum(vacuum) if vacuum.horizon >= version => {
+                let horizon = vacuum.horizon;
+                return Err(Violation::VacuumAhead { horizon, version });
+            }
             Action::Entry(entry) => {
                 if let EntryBody::Staged(staged) = &entry.body {
                     check_inside(&staged.path)?;

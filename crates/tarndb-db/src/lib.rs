@@ -14,11 +14,13 @@
 //! - [`database`], [`snapshot`], [`transaction`]: what callers hold.
 //! - `commit`, [`publish`]: what makes changes visible, here and to foreign readers.
 //! - [`compact`]: files written anew, their rows unchanged.
+//! - [`vacuum`], [`cleanup`]: files and records that nothing needs any more.
 //! - [`status`], [`history`], [`check`]: what is there, what was done, whether it is sound.
 
 pub mod catalog;
 pub mod check;
 pub mod checkpoint;
+pub mod cleanup;
 mod clock;
 mod commit;
 pub mod compact;
@@ -44,9 +46,11 @@ mod states;
 pub mod status;
 pub mod transaction;
 pub mod upsert;
+pub mod vacuum;
 
 pub use catalog::{CATALOG_NAME, Catalog, DEFAULT_SCHEMA, SchemaEntry, TableEntry};
 pub use check::{CheckReport, Finding, Progress};
+pub use cleanup::{LogCleanupOptions, LogCleanupReport};
 pub use compact::{CompactOptions, CompactReport, Rewritten};
 pub use database::Database;
 pub use error::{DbError, Divergence, ErrorKind, TxnOutcome, TxnStatus, table_kind};
@@ -59,3 +63,4 @@ pub use snapshot::{ScannedRows, Snapshot};
 pub use status::{Status, TableStatus};
 pub use transaction::{Committed, Mark, NewTable, OverwriteReport, Transaction};
 pub use upsert::UpsertReport;
+pub use vacuum::{Doomed, Reason as DoomedReason, TableVacuum, VacuumOptions, VacuumReport};

@@ -25,6 +25,11 @@ impl Moment {
         }
     }
 
+    /// What the wall clock said.
+    pub(crate) fn wall(self) -> TimestampMs {
+        self.wall
+    }
+
     /// The larger of what both clocks say.
     pub(crate) fn age(self, context: &Context) -> Duration {
         let now = Self::now(context);

@@ -36,6 +36,8 @@ pub struct DbOptions {
     /// A handle that has not seen the head for so long opens anew: the records after its
     /// version may have been cleaned up. At most a quarter of the smallest log retention.
     pub head_expiry: Duration,
+    /// Records that a cleanup of the log leaves at least, whatever their age.
+    pub log_records_min: u64,
     /// Entries whose record would exceed this many bytes are staged; at most 1 MiB.
     pub record_bytes_max: usize,
     /// Transactions that share a record at most, when several commit through this handle at the
@@ -70,6 +72,7 @@ impl Default for DbOptions {
             table_checkpoint_interval: 10,
             commit_deadline: Duration::from_secs(60),
             head_expiry: Duration::from_secs(15 * 60),
+            log_records_min: 1000,
             record_bytes_max: crate::record::RECORD_BYTES_MAX,
             group_txns_max: 64,
             upsert_bytes_max: 256 << 20,
@@ -84,6 +87,12 @@ impl Default for DbOptions {
 }
 
 impl DbOptions {
+    /// The shortest time for which records are kept, and files without being forced: an hour
+    /// unless [`Self::head_expiry`], its quarter, is changed.
+    pub fn retention_min(&self) -> Duration {
+        self.head_expiry.saturating_mul(4)
+    }
+
     /// Which files a writer of this handle holds for the record.
     pub fn held_limits(&self) -> HeldLimits {
         HeldLimits {

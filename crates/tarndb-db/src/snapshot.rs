@@ -15,6 +15,7 @@ use tarndb_types::{DbVersion, TableId, TimestampMs};
 use crate::catalog::{Catalog, TableEntry};
 use crate::database::Database;
 use crate::error::DbError;
+use crate::open;
 use crate::scan::{Scan, Scanned};
 
 /// Live rows of the files of a scan, each batch with its file.
@@ -79,9 +80,42 @@ impl Snapshot {
     ///
     /// # Cost
     /// None on a warm handle; else what the table's own log costs to read.
+    ///
+    /// # Errors
+    /// [`DbError::TableNotFound`]; [`DbError::VersionVacuumed`] when a vacuum may have deleted
+    /// files of the version.
     pub async fn table(&self, id: TableId) -> Result<Arc<TableState>, DbError> {
         let entry = self.entry(id)?;
+        self.check_not_vacuumed(entry).await?;
         self.database.inner.table_state(entry).await
+    }
+
+    /// A vacuum that this handle knows of left the table's files at this version.
+    async fn check_not_vacuumed(&self, entry: &TableEntry) -> Result<(), DbError> {
+        let inner = &self.database.inner;
+        let head = inner.head.catalog();
+        let Some(newest) = head.table_or_dropped(entry.id) else {
+            return Ok(());
+        };
+        let Some(horizon) = newest.vacuumed.filter(|horizon| *horizon > self.version()) else {
+            return Ok(());
+        };
+        // Where nothing changed up to the horizon, its files are those that stay.
+        if newest.version == entry.version && !newest.is_purged() {
+            return Ok(());
+        }
+        let refused = || DbError::VersionVacuumed {
+            table: entry.display_name(),
+            wanted: self.version(),
+            horizon,
+        };
+        let opened = open::load_at(&inner.store, &inner.log, horizon, head.version()).await;
+        let at_horizon = opened.map_err(|_| refused())?.catalog;
+        let kept = at_horizon.table(entry.id).map(|table| table.version);
+        match kept == Some(entry.version) {
+            true => Ok(()),
+            false => Err(refused()),
+        }
     }
 
     /// The rows that a file's deletion deletes; cached.

@@ -19,7 +19,7 @@ use crate::database::Inner;
 use crate::error::DbError;
 use crate::hash::sha256_hex;
 use crate::inline::keyed;
-use crate::open;
+use crate::{checkpoint, open};
 use crate::record::{EntryBody, Record, Staged, TableEntryAction};
 use tarndb_storage::Lru;
 
@@ -254,7 +254,14 @@ impl Inner {
         {
             return Ok(state);
         }
-        let state = Arc::new(self.load_state(table).await?);
+        let loaded = match self.load_state(table).await {
+            // Its record was cleaned up, so it was published, and a checkpoint says so.
+            Err(DbError::RecordMissing { missing, .. }) if self.adopt_checkpoint(missing).await? => {
+                self.load_state(table).await?
+            }
+            other => other?,
+        };
+        let state = Arc::new(loaded);
         self.caches.put_state(table.id, Arc::clone(&state));
         Ok(state)
     }
@@ -283,6 +290,25 @@ impl Inner {
         }
         self.caches.put_state(table.id, Arc::clone(&state));
         Ok(Some(state))
+    }
+
+    /// Learns from the newest checkpoint above a record that is gone what is published: records
+    /// are cleaned up only when all that they made is. `false` when there is no such checkpoint.
+    ///
+    /// # Cost
+    /// A LIST and a GET.
+    pub(crate) async fn adopt_checkpoint(&self, missing: DbVersion) -> Result<bool, DbError> {
+        let versions = checkpoint::list(&self.store).await?;
+        let newest = open::newest_usable(&self.store, &versions).await?;
+        let Some(newest) = newest.filter(|catalog| catalog.version() > missing) else {
+            return Ok(false);
+        };
+        for table in newest.tables().chain(newest.dropped_tables()) {
+            if let Some(published) = table.published {
+                self.note_published(table.id, published);
+            }
+        }
+        Ok(true)
     }
 
     async fn load_state(&self, table: &TableEntry) -> Result<TableState, DbError> {

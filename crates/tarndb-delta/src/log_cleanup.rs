@@ -8,20 +8,16 @@
 //! Spec: Delta PROTOCOL, "Metadata Cleanup", "Checkpoint Protection Table Feature";
 //! docs/guide/maintenance.md, "Logs of tables".
 
-use std::collections::BTreeSet;
-
 use tarndb_log::{FileName, read_hint, select_segment};
 use tarndb_storage::{ObjectInfo, Path, Store};
 use tarndb_table::{LogPlan, LogRequest, TableState};
-use tarndb_types::{TableVersion, TimestampMs};
+use tarndb_types::TableVersion;
 
 use crate::checkpoint::read::read_checkpoint;
 use crate::error::DeltaError;
 use crate::path;
 use crate::replay::Replay;
 
-/// How long a sidecar that no checkpoint names is left: its checkpoint may be on the way.
-const SIDECAR_MS: i64 = 24 * 3_600_000;
 /// Property below whose version checkpoints may not go alone.
 const PROTECTED_BELOW: &str = "delta.requireCheckpointProtectionBeforeVersion";
 
@@ -176,20 +172,4 @@ fn doomed(log: &Path, request: &LogRequest<'_>, cut: &Cut) -> Vec<ObjectInfo> {
     );
     let files = first.chain(then).chain(last);
     files.map(|(_, object)| object.clone()).collect()
-}
-
-/// Sidecars that no checkpoint names and that were written more than a day before `now`.
-pub(crate) fn unnamed_sidecars(
-    log: &Path,
-    listing: &[ObjectInfo],
-    named: &BTreeSet<Path>,
-    now: TimestampMs,
-) -> Vec<ObjectInfo> {
-    let dir = format!("{log}/_sidecars/");
-    let old = now.0.saturating_sub(SIDECAR_MS);
-    let sidecars = listing.iter().filter(|object| {
-        let inside = object.key.as_ref().starts_with(&dir);
-        inside && !named.contains(&object.key) && object.last_modified.0 < old
-    });
-    sidecars.cloned().collect()
 }

@@ -8,6 +8,7 @@
 
 mod location;
 mod replay;
+mod vacuum;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs};
 
 pub use location::{check_name, encode_name, location_for};
 pub use replay::parse_location;
+pub use vacuum::VacuumMark;
 
 /// Name of the catalog that SQL shows.
 pub const CATALOG_NAME: &str = "tarndb";
@@ -55,6 +57,8 @@ pub struct TableEntry {
     pub dropped: Option<DbVersion>,
     /// Timestamp of its last commit.
     pub timestamp: TimestampMs,
+    /// The oldest database version at which the last vacuum left its files readable.
+    pub vacuumed: Option<DbVersion>,
     /// Whether version 0 is there (it follows the creation in the same record).
     pub(crate) has_version: bool,
     /// The records that hold its versions: all unpublished ones and some recent others.
@@ -100,6 +104,7 @@ pub struct Catalog {
     reader_features: imbl::OrdSet<String>,
     writer_features: imbl::OrdMap<String, DbVersion>,
     unknown_actions: imbl::OrdMap<String, DbVersion>,
+    vacuum: Option<VacuumMark>,
     schemas: imbl::OrdMap<String, Arc<SchemaEntry>>,
     tables: imbl::OrdMap<TableId, Arc<TableEntry>>,
     dropped: imbl::OrdMap<TableId, Arc<TableEntry>>,

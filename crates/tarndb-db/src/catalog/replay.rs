@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tarndb_storage::Path;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs};
 
-use super::{Catalog, LOG_FORMAT, SchemaEntry, TableEntry, fold_name};
+use super::{Catalog, LOG_FORMAT, SchemaEntry, TableEntry, VacuumMark, fold_name};
 use crate::invariants::{self, Violation};
 use crate::record::{Action, Record, RecordTxn, TableEntryAction};
 
@@ -42,6 +42,7 @@ impl Catalog {
             reader_features: imbl::OrdSet::new(),
             writer_features: imbl::OrdMap::new(),
             unknown_actions: imbl::OrdMap::new(),
+            vacuum: None,
             schemas: imbl::OrdMap::new(),
             tables: imbl::OrdMap::new(),
             dropped: imbl::OrdMap::new(),
@@ -120,11 +121,16 @@ impl Catalog {
                 dropped: None,
                 timestamp,
                 has_version: false,
+                vacuumed: None,
                 positions: imbl::OrdMap::new(),
             }),
             Action::DropTable { id } => self.drop_table(*id, version),
             Action::RenameTable { id, schema, name } => self.rename_table(*id, schema, name),
             Action::Entry(entry) => self.apply_entry(entry, version, timestamp),
+            Action::Vacuum(vacuum) => {
+                self.note_vacuum(vacuum, version);
+                Ok(())
+            }
             Action::Unknown { name } => {
                 self.unknown_actions.entry(name.clone()).or_insert(version);
                 Ok(())
@@ -278,6 +284,10 @@ impl Catalog {
 
     pub(crate) fn restore_location(&mut self, location: String) {
         self.locations.insert(location);
+    }
+
+    pub(crate) fn restore_vacuum(&mut self, vacuum: Option<VacuumMark>) {
+        self.vacuum = vacuum;
     }
 
     pub(crate) fn restore_features(

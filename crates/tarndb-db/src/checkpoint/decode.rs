@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::io::Read as _;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, Uuid};
 
-use crate::catalog::{Catalog, LOG_FORMAT, TableEntry, parse_location};
+use crate::catalog::{Catalog, LOG_FORMAT, TableEntry, VacuumMark, parse_location};
 use crate::hash::sha256_hex;
 use crate::invariants::{self, Violation};
 
@@ -83,6 +83,15 @@ struct Header {
     writer_features: Vec<(String, u64)>,
     #[serde(default)]
     unknown_actions: Vec<(String, u64)>,
+    #[serde(default)]
+    vacuum: Option<VacuumLine>,
+}
+
+#[derive(Deserialize)]
+struct VacuumLine {
+    version: u64,
+    horizon: u64,
+    before: i64,
 }
 
 #[derive(Deserialize)]
@@ -104,6 +113,8 @@ struct TableLine {
     dropped: Option<u64>,
     #[serde(default)]
     unpublished: Vec<(u64, u64)>,
+    #[serde(default)]
+    vacuumed: Option<u64>,
 }
 
 /// An id as JSON spells it.
@@ -141,6 +152,11 @@ pub fn decode(bytes: &[u8], named: DbVersion) -> Result<Catalog, CheckpointError
         with_versions(header.writer_features),
         with_versions(header.unknown_actions),
     );
+    catalog.restore_vacuum(header.vacuum.map(|line| VacuumMark {
+        version: DbVersion(line.version),
+        horizon: DbVersion(line.horizon),
+        before: TimestampMs(line.before),
+    }));
     invariants::check_catalog(&catalog)?;
     Ok(catalog)
 }
@@ -218,6 +234,7 @@ fn table(line: TableLine) -> Result<TableEntry, CheckpointError> {
         dropped: line.dropped.map(DbVersion),
         timestamp: TimestampMs(line.timestamp),
         has_version: true,
+        vacuumed: line.vacuumed.map(DbVersion),
         positions: line
             .unpublished
             .into_iter()

@@ -37,7 +37,7 @@ pub fn encode(catalog: &Catalog) -> Result<Bytes, DbError> {
 pub(crate) fn to_text(catalog: &Catalog) -> String {
     let mut text = String::new();
     let named = |(name, version): (&str, DbVersion)| json!([name, version.0]);
-    let header = json!({
+    let mut header = json!({
         "format": LOG_FORMAT,
         "database": catalog.database().to_string(),
         "version": catalog.version().0,
@@ -46,6 +46,11 @@ pub(crate) fn to_text(catalog: &Catalog) -> String {
         "writerFeatures": catalog.writer_features().map(named).collect::<Vec<_>>(),
         "unknownActions": catalog.unknown_actions().map(named).collect::<Vec<_>>(),
     });
+    if let (Some(mark), Some(header)) = (catalog.vacuum(), header.as_object_mut()) {
+        let (version, horizon, before) = (mark.version.0, mark.horizon.0, mark.before.0);
+        let mark = json!({ "version": version, "horizon": horizon, "before": before });
+        header.insert("vacuum".to_owned(), mark);
+    }
     push(&mut text, "checkpoint", &header);
     for schema in catalog.schemas() {
         push(&mut text, "schema", &json!({ "name": schema.name }));
@@ -68,7 +73,7 @@ fn table_line(table: &TableEntry) -> Value {
         .range(first..)
         .map(|(version, record)| json!([version.0, record.0]))
         .collect();
-    json!({
+    let mut line = json!({
         "id": table.id.to_string(),
         "schema": table.schema,
         "name": table.name,
@@ -80,7 +85,11 @@ fn table_line(table: &TableEntry) -> Value {
         "created": table.created.0,
         "dropped": table.dropped.map(|version| version.0),
         "unpublished": unpublished,
-    })
+    });
+    if let (Some(vacuumed), Some(line)) = (table.vacuumed, line.as_object_mut()) {
+        line.insert("vacuumed".to_owned(), json!(vacuumed.0));
+    }
+    line
 }
 
 fn push(text: &mut String, key: &str, value: &Value) {

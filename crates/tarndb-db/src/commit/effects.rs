@@ -208,6 +208,7 @@ fn add_catalog_effect(
         Action::CreateDatabase { .. }
         | Action::Entry(_)
         | Action::Fence { .. }
+        | Action::Vacuum(_)
         | Action::Unknown { .. } => {}
     }
     catalog

@@ -175,7 +175,10 @@ impl<'a> Encoder<'a> {
             read_version: self.txn.snapshot.version(),
             timestamp,
             isolation: self.txn.isolation.name().to_owned(),
-            operation: operation_name(&self.txn.changes.operations).to_owned(),
+            operation: match actions.as_slice() {
+                [Action::Vacuum(_)] => crate::vacuum::OPERATION.to_owned(),
+                _ => operation_name(&self.txn.changes.operations).to_owned(),
+            },
             user_metadata: self.txn.user_metadata.clone(),
             actions,
         }

@@ -18,6 +18,7 @@ use super::encode::{EncodedTxn, Encoder};
 use super::outcome::{Put, put};
 use super::queue::Job;
 use super::tip::{Encoded, Tip};
+use super::vectors::StoredVectors;
 use super::{check_not_diverged, check_writable, earlier};
 use crate::catalog::Catalog;
 use crate::database::Inner;
@@ -79,9 +80,14 @@ async fn judge(jobs: Vec<Job>, head: &Arc<Catalog>) -> Vec<Job> {
     });
     let mut judged = judged.buffered(JUDGED_AT_ONCE);
     let mut through = Vec::new();
-    while let Some((job, found)) = judged.next().await {
+    while let Some((mut job, found)) = judged.next().await {
         match found {
-            Ok(None) => through.push(job),
+            Ok(None) => {
+                if job.resolver.take_met_vacuum() {
+                    job.vectors = StoredVectors::default();
+                }
+                through.push(job);
+            }
             Ok(Some(version)) => {
                 let txn = job.txn.id;
                 let committed = earlier(&job.txn, EarlierCommit { txn, version });

@@ -19,6 +19,7 @@ mod resolve;
 mod stage;
 mod tip;
 mod turns;
+mod vacuumed;
 mod vectors;
 
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::error::{DbError, EarlierCommit};
 use crate::publish;
-use crate::record::FENCE_FEATURE;
+use crate::record::{FENCE_FEATURE, VACUUM_FEATURE};
 use crate::states::Ended;
 use crate::transaction::{Committed, Transaction};
 
@@ -40,7 +41,7 @@ use find::find_first;
 use resolve::Resolver;
 
 /// Writer features of the log that this build knows.
-const WRITER_FEATURES: [&str; 1] = [FENCE_FEATURE];
+const WRITER_FEATURES: [&str; 2] = [FENCE_FEATURE, VACUUM_FEATURE];
 
 /// Commits a transaction.
 pub(crate) async fn commit(txn: Transaction) -> Result<Committed, DbError> {

@@ -12,6 +12,7 @@ use tarndb_types::{DbVersion, TxnId};
 use super::effects::{own_effects, stored_effects};
 use super::evidence::Looker;
 use super::late::is_still_there;
+use super::vacuumed;
 use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::error::DbError;
@@ -28,6 +29,10 @@ pub(crate) struct Resolver {
     looker: Looker,
     pin: Option<Pin>,
     catalog: Catalog,
+    /// Files that are older than the transaction were looked at.
+    prepared_checked: bool,
+    /// A vacuum was met since the last look: what earlier attempts stored may be deleted.
+    met_vacuum: bool,
 }
 
 impl Resolver {
@@ -41,6 +46,8 @@ impl Resolver {
             looker: Looker::of(txn),
             pin: txn.pin,
             catalog: txn.snapshot.catalog().clone(),
+            prepared_checked: false,
+            met_vacuum: false,
         })
     }
 
@@ -51,6 +58,10 @@ impl Resolver {
     /// The conflict, when a verdict does not let the transaction through.
     pub(crate) async fn catch_up(&mut self, head: &Catalog) -> Result<Option<DbVersion>, DbError> {
         let judged = self.catalog.version();
+        if !self.prepared_checked {
+            vacuumed::check_prepared(&self.inner, &self.txn).await?;
+            self.prepared_checked = true;
+        }
         while self.catalog.version() < head.version() {
             let version = self.catalog.version().next();
             let record = match self.inner.record(version).await {
@@ -89,12 +100,22 @@ impl Resolver {
                 self.allow(judge(&self.ours, &theirs))?;
                 self.ours = rebase(std::mem::take(&mut self.ours), &theirs);
             }
+            for vacuum in record.vacuums() {
+                self.met_vacuum = true;
+                let covers = |table| vacuum.covers(table);
+                vacuumed::check(&self.inner, &self.txn, version, vacuum.before, covers).await?;
+            }
             self.catalog = after;
         }
         if self.catalog.version() > judged {
             self.check_base().await?;
         }
         Ok(None)
+    }
+
+    /// Whether a vacuum was met since this was asked last.
+    pub(crate) fn take_met_vacuum(&mut self) -> bool {
+        std::mem::take(&mut self.met_vacuum)
     }
 
     /// The effects after `earlier` transactions that stand before it in the same record; `None`

@@ -32,8 +32,7 @@ pub(super) async fn write_due(inner: &Inner) {
     let _turn = inner.publisher.turn.lock().await;
     let due = std::mem::take(&mut inner.publisher.lock().catalog_checkpoint_due);
     if due {
-        let catalog = inner.head.catalog();
-        if let Err(error) = checkpoint::write(&inner.store, &catalog).await {
+        if let Err(error) = write_catalog(inner).await {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "a catalog checkpoint could not be written"
@@ -41,6 +40,13 @@ pub(super) async fn write_due(inner: &Inner) {
         }
     }
     write_table_checkpoints(inner).await;
+}
+
+/// What others published is asked before: a checkpoint must not say for long that the newest
+/// version of a table is in a record that a cleanup may remove.
+async fn write_catalog(inner: &Inner) -> Result<(), DbError> {
+    learn_published(inner).await?;
+    checkpoint::write(&inner.store, &inner.head.catalog()).await
 }
 
 pub(super) async fn write_table_checkpoints(inner: &Inner) {
@@ -84,10 +90,17 @@ pub(super) async fn checkpoint_all(inner: &Inner) -> Result<CheckpointReport, Db
 }
 
 /// Looks at what others published, so that the checkpoint does not hold on to old records.
-async fn learn_published(inner: &Inner) -> Result<(), DbError> {
+pub(crate) async fn learn_published(inner: &Inner) -> Result<(), DbError> {
     let catalog = inner.head.catalog();
     for table in catalog.tables().chain(catalog.dropped_tables()) {
-        match probe_published(inner, table, table.version).await? {
+        let probed = match probe_published(inner, table, table.version).await {
+            // Cleaned up, and so published.
+            Err(DbError::RecordMissing { missing, .. }) if inner.adopt_checkpoint(missing).await? => {
+                continue;
+            }
+            other => other?,
+        };
+        match probed {
             Probed::UpTo(Some(version)) => inner.note_published(table.id, version),
             Probed::UpTo(None) => {}
             Probed::Diverged(found) => inner.publisher.note_divergence(found),

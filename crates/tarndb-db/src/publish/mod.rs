@@ -24,6 +24,7 @@ use crate::options::PublishMode;
 use crate::transaction::Committed;
 
 pub use due::CheckpointReport;
+pub(crate) use due::learn_published;
 pub(crate) use probe::{Probed, probe_published};
 
 /// Tables published at the same time.
@@ -169,7 +170,7 @@ async fn pass(inner: &Inner, scope: Scope) -> Result<PublishReport, DbError> {
         })
         .collect();
     let mut results: Vec<_> = futures::stream::iter(todo)
-        .map(|table| async move { (table.display_name(), table::publish(inner, &table).await) })
+        .map(|table| async move { (table.display_name(), publish_table(inner, &table).await) })
         .buffer_unordered(TABLES_AT_ONCE)
         .collect()
         .await;
@@ -200,6 +201,24 @@ async fn pass(inner: &Inner, scope: Scope) -> Result<PublishReport, DbError> {
                 source: Box::new(error),
             })
         }
+    }
+}
+
+/// Publishes one table. Where the record of a version is gone the version was published, by
+/// somebody whose checkpoint says so: then what is left is known anew.
+async fn publish_table(
+    inner: &Inner,
+    table: &TableEntry,
+) -> Result<Option<PublishedTable>, DbError> {
+    match table::publish(inner, table).await {
+        Err(DbError::RecordMissing { missing, .. }) if inner.adopt_checkpoint(missing).await? => {
+            let catalog = inner.head.catalog();
+            match catalog.table_or_dropped(table.id) {
+                Some(known) if known.unpublished() > 0 => table::publish(inner, known).await,
+                _ => Ok(None),
+            }
+        }
+        other => other,
     }
 }
 

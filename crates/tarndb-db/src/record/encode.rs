@@ -10,7 +10,9 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Action, EntryBody, Record, RecordTxn, TableEntryAction, files, notes};
+use super::{
+    Action, EntryBody, Record, RecordTxn, TableEntryAction, VacuumAction, files, notes,
+};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -122,7 +124,19 @@ fn push_action(text: &mut String, action: &Action) {
             let txns: Vec<String> = txns.iter().map(ToString::to_string).collect();
             push_line(text, "fence", &json!({ "txns": txns }));
         }
+        Action::Vacuum(vacuum) => push_line(text, "vacuum", &vacuum_value(vacuum)),
         Action::Unknown { .. } => {}
+    }
+}
+
+fn vacuum_value(vacuum: &VacuumAction) -> Value {
+    let (horizon, before) = (vacuum.horizon.0, vacuum.before.0);
+    match &vacuum.tables {
+        None => json!({ "horizon": horizon, "before": before }),
+        Some(tables) => {
+            let tables: Vec<String> = tables.iter().map(ToString::to_string).collect();
+            json!({ "horizon": horizon, "before": before, "tables": tables })
+        }
     }
 }
 

@@ -10,7 +10,7 @@ mod files;
 mod notes;
 mod parse;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -30,6 +30,10 @@ pub const RECORD_BYTES_MAX: usize = 1 << 20;
 /// Writer feature of a record with a fence: a build that does not know fences could commit what
 /// was fenced.
 pub const FENCE_FEATURE: &str = "fence";
+
+/// Writer feature of a record with a vacuum: a build that does not know it could commit files
+/// that are being deleted.
+pub const VACUUM_FEATURE: &str = "vacuum";
 
 /// Reader feature of records that carry data files.
 pub const INLINE_FILES: &str = "inlineFiles";
@@ -134,11 +138,33 @@ pub enum Action {
         /// Their ids.
         txns: Vec<TxnId>,
     },
+    /// Files that no retained version needs are about to be deleted.
+    Vacuum(VacuumAction),
     /// An action that this build does not know.
     Unknown {
         /// Its key in the record.
         name: String,
     },
+}
+
+/// What a vacuum announces before it deletes anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VacuumAction {
+    /// The oldest database version whose tables stay readable.
+    pub horizon: DbVersion,
+    /// Only files that the store has had since before this time (the store's own) are deleted.
+    pub before: TimestampMs,
+    /// The tables in question; `None`: all, dropped ones included.
+    pub tables: Option<BTreeSet<TableId>>,
+}
+
+impl VacuumAction {
+    /// Whether files of the table may be deleted.
+    pub fn covers(&self, table: TableId) -> bool {
+        self.tables
+            .as_ref()
+            .is_none_or(|tables| tables.contains(&table))
+    }
 }
 
 /// A version of one table as the record holds it.
@@ -180,6 +206,12 @@ pub struct Staged {
 }
 
 impl RecordTxn {
+    /// Whether it announces a vacuum.
+    pub fn has_vacuum(&self) -> bool {
+        let vacuum = |action: &Action| matches!(action, Action::Vacuum(_));
+        self.actions.iter().any(vacuum)
+    }
+
     /// Whether data files ride in it.
     pub fn has_files(&self) -> bool {
         let with_files =
@@ -221,6 +253,15 @@ impl Record {
             })
             .flatten()
             .copied()
+    }
+
+    /// What vacuums the record announces.
+    pub fn vacuums(&self) -> impl Iterator<Item = &VacuumAction> {
+        let actions = self.txns.iter().flat_map(|txn| &txn.actions);
+        actions.filter_map(|action| match action {
+            Action::Vacuum(vacuum) => Some(vacuum),
+            _ => None,
+        })
     }
 
     /// Whether the record aborts the transaction for good.

@@ -13,7 +13,9 @@ use serde_json::value::RawValue;
 use tarndb_table::codec::Entry;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId, Uuid};
 
-use super::{Action, EntryBody, Record, RecordTxn, Staged, TableEntryAction, files, notes};
+use super::{
+    Action, EntryBody, Record, RecordTxn, Staged, TableEntryAction, VacuumAction, files, notes,
+};
 
 /// Formats whose entries this build understands; the action's key is the format's name.
 const FORMATS: [&str; 1] = ["delta"];
@@ -140,6 +142,14 @@ struct TableLine {
 #[derive(Deserialize)]
 struct FenceLine {
     txns: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct VacuumLine {
+    horizon: u64,
+    before: i64,
+    #[serde(default)]
+    tables: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -289,6 +299,18 @@ fn parse_action(number: usize, key: String, body: &RawValue) -> Result<Action, R
             Action::Fence {
                 txns: ids.collect::<Result<_, _>>()?,
             }
+        }
+        "vacuum" => {
+            let line: VacuumLine = read(number, body)?;
+            let ids = line.tables.map(|tables| {
+                let ids = tables.iter().map(|text| id(number, text).map(TableId));
+                ids.collect::<Result<_, _>>()
+            });
+            Action::Vacuum(VacuumAction {
+                horizon: DbVersion(line.horizon),
+                before: TimestampMs(line.before),
+                tables: ids.transpose()?,
+            })
         }
         format if FORMATS.contains(&format) => {
             let line: EntryLine<'_> = read(number, body)?;

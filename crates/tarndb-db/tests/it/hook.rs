@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use futures::{StreamExt as _, TryStreamExt as _};
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
@@ -21,6 +22,8 @@ pub(crate) enum When {
     BeforePut,
     AfterPut,
     BeforeGet,
+    BeforeDelete,
+    BeforeList,
 }
 
 /// A request at some point.
@@ -142,11 +145,27 @@ impl ObjectStore for HookStore {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
+        let store = self.clone();
+        let asked = locations.then(move |location| {
+            let store = store.clone();
+            async move {
+                let location = location?;
+                store.call(When::BeforeDelete, &location, &[]).await?;
+                Ok(location)
+            }
+        });
+        self.inner.delete_stream(asked.boxed())
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
+        let (store, dir) = (self.clone(), prefix.cloned().unwrap_or_default());
+        let listed = self.inner.list(prefix);
+        let asked = async move { store.call(When::BeforeList, &dir, &[]).await };
+        futures::stream::once(asked)
+            .map_ok(move |()| futures::stream::empty())
+            .try_flatten()
+            .chain(listed)
+            .boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {

@@ -1,0 +1,229 @@
+//! Which files the retained versions of the database name.
+//!
+//! Invariant: per table everything that is live at the oldest version that must stay readable
+//! (that of the horizon, or the newest published one when that is older), and everything that a
+//! commit after it adds. That covers each version in between and the newest. Reads only.
+//! Spec: docs/format/log.md, "Vacuum".
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use tarndb_storage::Path;
+use tarndb_table::References;
+use tarndb_table::codec::Entry;
+use tarndb_types::{DbVersion, TableId, TableVersion};
+
+use super::plan::{absolute_key, split};
+use crate::catalog::{Catalog, TableEntry};
+use crate::database::Inner;
+use crate::error::DbError;
+use crate::record::{EntryBody, RowMapNote, TableEntryAction};
+
+/// Records read at the same time.
+const RECORDS_PARALLEL: usize = 16;
+
+/// What retained versions name, by the key of the file.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    pub(super) tables: BTreeMap<TableId, TableNames>,
+    /// Files that some table names by an absolute path, wherever they lie.
+    pub(super) elsewhere: BTreeSet<Path>,
+}
+
+/// What the retained versions of one table name.
+#[derive(Debug, Default)]
+pub(super) struct TableNames {
+    pub(super) referenced: BTreeSet<Path>,
+    pub(super) removed: BTreeSet<Path>,
+    /// The oldest version that must stay readable; `None`: all of them.
+    pub(super) oldest: Option<TableVersion>,
+}
+
+/// The span of versions in question.
+#[derive(Debug)]
+pub(super) struct Span<'a> {
+    /// The catalog at the horizon.
+    pub(super) horizon: &'a Catalog,
+    /// The newest one, which knows what is published.
+    pub(super) newest: &'a Arc<Catalog>,
+}
+
+/// What the versions of the span name.
+///
+/// # Cost
+/// The records after the horizon, the state of every table at the horizon.
+///
+/// # Errors
+/// Whatever cannot be read: nothing may be deleted then.
+pub(super) async fn gather(inner: &Inner, span: &Span<'_>) -> Result<Named, DbError> {
+    let mut named = Named::default();
+    let mut found = of_records(inner, span).await?;
+    let newest = span.newest;
+    for table in newest.tables().chain(newest.dropped_tables()) {
+        let added = found.remove(&table.id).unwrap_or_default();
+        let (references, oldest) = match table.is_dropped_at(span.horizon.version()) {
+            true => (of_dropped(inner, table).await, None),
+            false => of_table(inner, span, table, added).await?,
+        };
+        let (referenced, removed, outside) = split(&table.location, references);
+        let url = inner.store.url();
+        let outside = outside.iter().filter_map(|file| absolute_key(url, file));
+        named.elsewhere.extend(outside);
+        let names = TableNames {
+            referenced,
+            removed,
+            oldest,
+        };
+        named.tables.insert(table.id, names);
+    }
+    Ok(named)
+}
+
+/// What the commits of records after the horizon add, by table.
+async fn of_records(
+    inner: &Inner,
+    span: &Span<'_>,
+) -> Result<BTreeMap<TableId, References>, DbError> {
+    let mut found: BTreeMap<TableId, References> = BTreeMap::new();
+    let versions = span.horizon.version().0 + 1..=span.newest.version().0;
+    let mut records = futures::stream::iter(versions)
+        .map(|version| inner.record(DbVersion(version)))
+        .buffered(RECORDS_PARALLEL);
+    while let Some(record) = records.try_next().await? {
+        for (_, action) in record.entries() {
+            let Some(table) = span.newest.table_or_dropped(action.table) else {
+                continue;
+            };
+            let references = of_entry(inner, table, action, record.version).await?;
+            found.entry(action.table).or_default().extend(references);
+        }
+    }
+    Ok(found)
+}
+
+/// What an entry names: what it adds, where its own lines are, its row map.
+async fn of_entry(
+    inner: &Inner,
+    table: &TableEntry,
+    action: &TableEntryAction,
+    position: DbVersion,
+) -> Result<References, DbError> {
+    let lines = match &action.body {
+        EntryBody::Inline(entry) => Arc::clone(entry),
+        EntryBody::Staged(_) => inner.entry_at(table, action.version, position).await?,
+    };
+    let mut references = of_lines(inner, table, &lines)?;
+    if let EntryBody::Staged(staged) = &action.body {
+        references.files.insert(staged.path.clone());
+    }
+    references.files.extend(row_map(action));
+    Ok(references)
+}
+
+fn of_lines(inner: &Inner, table: &TableEntry, entry: &Entry) -> Result<References, DbError> {
+    let name = table.display_name();
+    let codec = inner.codec(&table.format, &name)?;
+    let references = codec.entry_references(entry);
+    references.map_err(DbError::table(name))
+}
+
+/// The file of an entry's row map.
+fn row_map(action: &TableEntryAction) -> Option<String> {
+    match action.notes.as_ref()?.row_map.as_ref()? {
+        RowMapNote::File(path) => Some(path.clone()),
+        RowMapNote::Inline(_) => None,
+    }
+}
+
+/// Everything that retained versions of a table name; `added`: what records after the horizon
+/// add to it.
+async fn of_table(
+    inner: &Inner,
+    span: &Span<'_>,
+    table: &Arc<TableEntry>,
+    added: References,
+) -> Result<(References, Option<TableVersion>), DbError> {
+    let mut references = added;
+    let at_horizon = span.horizon.table_or_dropped(table.id);
+    let at_horizon = at_horizon.map(|table| table.version);
+    let oldest = at_horizon.and_then(|version| Some(version.min(table.published?)));
+    if let Some(oldest) = oldest {
+        let mut base = TableEntry::clone(table);
+        base.version = oldest;
+        let state = inner.table_state(&base).await?;
+        let name = table.display_name();
+        let codec = inner.codec(&table.format, &name)?;
+        let live = codec.references(&state).map_err(DbError::table(name))?;
+        references.extend(live);
+    }
+    // What was not published at the horizon is in records that were kept for it.
+    let Some(at_horizon) = at_horizon else {
+        return Ok((references, oldest));
+    };
+    let first = oldest.map_or(0, |oldest| oldest.0 + 1);
+    for version in (first..=at_horizon.0).map(TableVersion) {
+        let position = table.position(version).ok_or(DbError::Internal {
+            what: "the record of an unpublished version is not known",
+        })?;
+        let record = inner.record(position).await?;
+        let action = record.entry(table.id, version).ok_or(DbError::Internal {
+            what: "a record lacks the version the catalog found",
+        })?;
+        references.extend(of_entry(inner, table, action, position).await?);
+    }
+    Ok((references, oldest))
+}
+
+/// The files that a dropped table's log knows, all of them removed now; none when its log is
+/// gone already.
+async fn of_dropped(inner: &Inner, table: &Arc<TableEntry>) -> References {
+    let known = async {
+        let state = inner.table_state(table).await?;
+        let name = table.display_name();
+        let codec = inner.codec(&table.format, &name)?;
+        codec.references(&state).map_err(DbError::table(name))
+    };
+    match known.await {
+        Ok(known) => References {
+            files: BTreeSet::new(),
+            removed: known.files.into_iter().chain(known.removed).collect(),
+        },
+        Err(error) => {
+            tracing::debug!(table = table.display_name(), %error, "the log of a dropped table is gone");
+            References::default()
+        }
+    }
+}
+
+/// The keys of the row maps of `table` that records still name.
+///
+/// # Cost
+/// Every record that is there and not cached.
+pub(super) async fn row_maps(
+    inner: &Inner,
+    table: &TableEntry,
+    (oldest, newest): (DbVersion, DbVersion),
+) -> Result<BTreeSet<Path>, DbError> {
+    let mut keys = BTreeSet::new();
+    let mut records = futures::stream::iter(oldest.0.max(1)..=newest.0)
+        .map(|version| async move {
+            match inner.record(DbVersion(version)).await {
+                // The record of the oldest version itself need not be there.
+                Err(DbError::RecordMissing { .. }) => Ok(None),
+                other => other.map(Some),
+            }
+        })
+        .buffered(RECORDS_PARALLEL);
+    while let Some(record) = records.try_next().await? {
+        let Some(record) = record else { continue };
+        let entries = record.entries().map(|(_, action)| action);
+        for action in entries.filter(|action| action.table == table.id) {
+            if let Some(path) = row_map(action) {
+                let key = tarndb_table::data_key(&table.location, &path);
+                keys.extend(key.ok());
+            }
+        }
+    }
+    Ok(keys)
+}
