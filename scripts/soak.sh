@@ -31,6 +31,9 @@ run kills "$python" scripts/kill_loop.py kills=200 each=10 seed=2024
 run processes "$python" scripts/eight_processes.py processes=8 updates=200
 run processes "$python" scripts/compaction_race.py processes=8 updates=100 rewrites=20
 run processes "$python" scripts/upsert_race.py processes=16 keys=20
+for vectors in 0 1; do
+    run processes "$python" scripts/native_processes.py commits=1000 vectors=$vectors
+done
 run stores env PYTHON="$python" "$python" scripts/emulators.py run -- scripts/test_stores.sh long
 for seed in 1 2 3; do
     run faults "$python" scripts/fault_processes.py processes=4 transactions=1000 least=30 seed=$seed

@@ -29,7 +29,7 @@ ARROWS = {
     "tarndb-table": {"tarndb-types", "tarndb-storage", "tarndb-log", "tarndb-txn"},
     "tarndb-delta": {"tarndb-types", "tarndb-storage", "tarndb-log", "tarndb-txn", "tarndb-table"},
     "tarndb-db": {"tarndb-types", "tarndb-storage", "tarndb-log", "tarndb-txn", "tarndb-table", "tarndb-delta"},
-    "tarndb-bench": {"tarndb-types", "tarndb-storage", "tarndb-txn", "tarndb-table", "tarndb-db"},
+    "tarndb-bench": {"tarndb-types", "tarndb-storage", "tarndb-txn", "tarndb-table", "tarndb-delta", "tarndb-db"},
     "tarndb-sql": {"tarndb-types", "tarndb-storage", "tarndb-log", "tarndb-txn", "tarndb-table", "tarndb-delta",
                    "tarndb-db"},
     "tarndb": {"tarndb-types", "tarndb-storage", "tarndb-log", "tarndb-txn", "tarndb-table", "tarndb-delta",

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use tarndb_db::{DbError, TransactError};
+use tarndb_delta::NativeError;
 use tarndb_storage::StoreError;
 use tarndb_table::TableError;
 
@@ -30,6 +31,9 @@ pub enum BenchError {
     /// The database.
     #[error(transparent)]
     Db(Box<DbError>),
+    /// A table by path.
+    #[error(transparent)]
+    Native(Box<NativeError>),
     /// The store.
     #[error(transparent)]
     Store(Box<StoreError>),
@@ -65,6 +69,12 @@ impl TransactError for BenchError {
 impl From<TableError> for BenchError {
     fn from(error: TableError) -> Self {
         Self::Table(Box::new(error))
+    }
+}
+
+impl From<NativeError> for BenchError {
+    fn from(error: NativeError) -> Self {
+        Self::Native(Box::new(error))
     }
 }
 

@@ -9,6 +9,7 @@
 //! - [`group`]: clients of one handle, inserting.
 //! - [`stream`]: a long stream of small inserts into a folder, then publishing and reading it.
 //! - [`faults`]: transactions of many processes over a store that misbehaves; no figure.
+//! - [`native`]: one process of many that write a Delta table by path; no figure.
 //! - [`reading`]: a column of many files at a distance.
 //! - [`lab`], [`delayed`]: the store and the time that they run in.
 
@@ -19,6 +20,7 @@ pub mod faults;
 pub mod goodput;
 pub mod group;
 pub mod lab;
+pub mod native;
 pub mod reading;
 pub mod report;
 pub mod scan;

@@ -11,9 +11,11 @@
 //!                      [steps=append:30000,publish,query]     steps=- reads them from stdin
 //! tarndb-bench faults  url=.. step=create|work|read [process=0] [transactions=250]
 //!                      [per_handle=25] [seed=1] [option.NAME=VALUE ..]
+//! tarndb-bench native  url=.. step=create|work|read [process=0] [commits=50] [vectors=false]
 //! ```
 //!
-//! `faults` measures nothing: it tells how each transaction ended, for scripts/fault_processes.py.
+//! `faults` and `native` measure nothing: they tell how each commit ended, for
+//! scripts/fault_processes.py and scripts/native_processes.py.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,6 +24,7 @@ use tarndb_bench::faults::{Place, Work};
 use tarndb_bench::goodput::Goodput;
 use tarndb_bench::group::Group;
 use tarndb_bench::lab::{Mode, Setting};
+use tarndb_bench::native::{self, NativeWork};
 use tarndb_bench::reading::Reading;
 use tarndb_bench::stream::{Step, Stream, Streaming};
 use tarndb_bench::{Arguments, BenchError, faults, goodput, group, reading};
@@ -58,9 +61,10 @@ fn run() -> Result<(), BenchError> {
         "reading" => run_reading(arguments),
         "stream" => run_stream(arguments),
         "faults" => run_faults(arguments),
+        "native" => run_native(arguments),
         _ => Err(BenchError::Argument {
             key: name,
-            reason: "there are goodput, group, reading, stream and faults".to_owned(),
+            reason: "there are goodput, group, reading, stream, faults and native".to_owned(),
         }),
     }
 }
@@ -206,6 +210,28 @@ fn run_faults(mut arguments: Arguments) -> Result<(), BenchError> {
         "create" => runtime.block_on(faults::create(&place)),
         "work" => runtime.block_on(faults::work(&place, work)),
         "read" => runtime.block_on(faults::read(&place)),
+        _ => Err(BenchError::Argument {
+            key: "step".to_owned(),
+            reason: "write create, work or read".to_owned(),
+        }),
+    }
+}
+
+fn run_native(mut arguments: Arguments) -> Result<(), BenchError> {
+    let url: String = arguments.take("url", "")?;
+    let step: String = arguments.take("step", "")?;
+    let vectors = arguments.take("vectors", "false")?;
+    let work = NativeWork {
+        process: arguments.take("process", "0")?,
+        commits: arguments.take("commits", "50")?,
+    };
+    arguments.finish()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().build()?;
+    match step.as_str() {
+        "create" => runtime.block_on(native::create(&url, vectors)),
+        "work" => runtime.block_on(native::work(&url, work)),
+        "read" => runtime.block_on(native::read(&url)),
         _ => Err(BenchError::Argument {
             key: "step".to_owned(),
             reason: "write create, work or read".to_owned(),
