@@ -10,6 +10,7 @@
 //! - [`stream`]: a long stream of small inserts into a folder, then publishing and reading it.
 //! - [`faults`]: transactions of many processes over a store that misbehaves; no figure.
 //! - [`native`]: one process of many that write a Delta table by path; no figure.
+//! - [`open`]: opening a table of many commits or files.
 //! - [`reading`]: a column of many files at a distance.
 //! - [`lab`], [`delayed`]: the store and the time that they run in.
 
@@ -21,6 +22,7 @@ pub mod goodput;
 pub mod group;
 pub mod lab;
 pub mod native;
+pub mod open;
 pub mod reading;
 pub mod report;
 pub mod scan;

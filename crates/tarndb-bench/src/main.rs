@@ -9,6 +9,7 @@
 //!                      [seed=1]
 //! tarndb-bench stream  folder=.. [tasks=8] [rows=10] [publish=async|manual|sync]
 //!                      [steps=append:30000,publish,query]     steps=- reads them from stdin
+//! tarndb-bench open    table=.. [find=-1] [checkpoint=FOLDER]
 //! tarndb-bench faults  url=.. step=create|work|read [process=0] [transactions=250]
 //!                      [per_handle=25] [seed=1] [option.NAME=VALUE ..]
 //! tarndb-bench native  url=.. step=create|work|read [process=0] [commits=50] [vectors=false]
@@ -25,9 +26,10 @@ use tarndb_bench::goodput::Goodput;
 use tarndb_bench::group::Group;
 use tarndb_bench::lab::{Mode, Setting};
 use tarndb_bench::native::{self, NativeWork};
+use tarndb_bench::open::Opening;
 use tarndb_bench::reading::Reading;
 use tarndb_bench::stream::{Step, Stream, Streaming};
-use tarndb_bench::{Arguments, BenchError, faults, goodput, group, reading};
+use tarndb_bench::{Arguments, BenchError, faults, goodput, group, open, reading};
 use tarndb_db::PublishMode;
 
 fn main() -> ExitCode {
@@ -60,11 +62,12 @@ fn run() -> Result<(), BenchError> {
         "group" => run_group(arguments),
         "reading" => run_reading(arguments),
         "stream" => run_stream(arguments),
+        "open" => run_open(arguments),
         "faults" => run_faults(arguments),
         "native" => run_native(arguments),
         _ => Err(BenchError::Argument {
             key: name,
-            reason: "there are goodput, group, reading, stream, faults and native".to_owned(),
+            reason: "there are goodput, group, reading, stream, open, faults and native".to_owned(),
         }),
     }
 }
@@ -191,6 +194,18 @@ fn run_stream(mut arguments: Arguments) -> Result<(), BenchError> {
         steps.split(',').try_for_each(&mut run)?;
     }
     runtime.block_on(streaming.close())
+}
+
+fn run_open(mut arguments: Arguments) -> Result<(), BenchError> {
+    let plan = Opening {
+        table: arguments.take("table", "")?,
+        find: arguments.take("find", "-1")?,
+        checkpoint: arguments.take("checkpoint", "")?,
+    };
+    arguments.finish()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.enable_all().build()?;
+    runtime.block_on(open::measure(plan))?.print()
 }
 
 fn run_faults(mut arguments: Arguments) -> Result<(), BenchError> {

@@ -130,6 +130,12 @@ pub enum DeltaError {
         /// What is wrong.
         reason: String,
     },
+    /// The files of a checkpoint could not be packed in memory.
+    #[error("the files of a checkpoint could not be compressed in memory")]
+    Pack {
+        /// The compression's error.
+        source: std::io::Error,
+    },
     /// The log has no usable sequence of files.
     #[error(transparent)]
     Segment(SegmentError),
@@ -280,6 +286,7 @@ impl DeltaError {
             Self::IllegalCommit { .. }
             | Self::ForeignState
             | Self::Encode { .. }
+            | Self::Pack { .. }
             | Self::WriteCheckpoint { .. } => ErrorClass::Internal,
             Self::Model(error) => error.class(),
             Self::Store(_) => ErrorClass::Store,

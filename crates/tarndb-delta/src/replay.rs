@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use tarndb_table::{DataFile, Files, Schema, TableState};
+use tarndb_table::{Complete, DataFile, Files, PACKED_MIN, Packer, Schema, TableState};
 use tarndb_types::TableVersion;
 
 use crate::action::{Action, AppTxn, Metadata, Protocol, Remove};
@@ -31,6 +31,24 @@ pub(crate) struct Replay {
     in_commit_timestamp: Option<i64>,
     /// Files whose statistics are not parsed yet.
     fresh: Vec<String>,
+    /// Files of the checkpoint that is being read.
+    packer: Packer,
+}
+
+/// What the schema adds to the files of a large checkpoint when they are unpacked.
+#[derive(Debug)]
+struct Completion {
+    schema: Arc<Schema>,
+    stored_partitions: Vec<String>,
+}
+
+impl Complete for Completion {
+    fn complete(&self, file: &mut DataFile, statistics: bool) {
+        if statistics {
+            parse_statistics(file, &self.schema);
+        }
+        spell_partition_values(file, &self.stored_partitions);
+    }
 }
 
 impl Replay {
@@ -47,6 +65,7 @@ impl Replay {
             domains: delta.domains.clone(),
             in_commit_timestamp: state.in_commit_timestamp,
             fresh: Vec::new(),
+            packer: Packer::default(),
         })
     }
 
@@ -56,8 +75,49 @@ impl Replay {
         self.actions(actions)
     }
 
-    /// Applies actions that are not a commit: those of a checkpoint.
-    pub(crate) fn actions(&mut self, actions: Vec<Action>) -> Result<(), DeltaError> {
+    /// Applies actions of a checkpoint, which is reconciled; [`Self::end_checkpoint`] follows.
+    pub(crate) fn checkpointed(&mut self, actions: Vec<Action>) -> Result<(), DeltaError> {
+        for action in actions {
+            match action {
+                Action::Add(add) => {
+                    let packed = self.packer.push(data_file(*add)?);
+                    packed.map_err(|source| DeltaError::Pack { source })?;
+                }
+                action => self.action(action)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over the files of a checkpoint: packed, when they are many.
+    ///
+    /// # Errors
+    /// `LyingCheckpoint`, naming `file`, when a path is in it twice.
+    pub(crate) fn end_checkpoint(&mut self, file: &str) -> Result<(), DeltaError> {
+        let packed = std::mem::take(&mut self.packer).finish();
+        let packed = packed.map_err(|source| DeltaError::Pack { source })?;
+        let packed = packed.map_err(|path| DeltaError::LyingCheckpoint {
+            file: file.to_owned(),
+            reason: format!("a file is in it twice: file={path}"),
+        })?;
+        let small = packed.len() < PACKED_MIN;
+        let completion = Completion {
+            schema: Arc::new(Schema::default()),
+            stored_partitions: Vec::new(),
+        };
+        let files = Files::packed(Arc::new(packed), Arc::new(completion));
+        if !small {
+            self.files = files;
+            return Ok(());
+        }
+        for file in files.without_statistics() {
+            self.fresh.push(file.path.clone());
+            self.files.insert(file);
+        }
+        Ok(())
+    }
+
+    fn actions(&mut self, actions: Vec<Action>) -> Result<(), DeltaError> {
         actions
             .into_iter()
             .try_for_each(|action| self.action(action))
@@ -180,15 +240,18 @@ impl Replay {
             None => Arc::new(column_mapping::table_schema(&protocol, &metadata)?),
         };
         let partition_columns = partition_columns(&metadata, &schema)?;
-        let stored = partition_columns.iter();
-        let stored = stored.filter_map(|name| Some(schema.field(name)?.1.stored_name()));
-        let stored: Vec<&str> = stored.collect();
+        let stored = |name: &String| Some(schema.field(name)?.1.stored_name().to_owned());
+        let stored_partitions = partition_columns.iter().filter_map(stored).collect();
+        let completion: Arc<dyn Complete> = Arc::new(Completion {
+            schema: Arc::clone(&schema),
+            stored_partitions,
+        });
         for path in std::mem::take(&mut self.fresh) {
             if let Some(file) = self.files.loose_mut(&path) {
-                parse_statistics(file, &schema);
-                spell_partition_values(file, &stored);
+                completion.complete(Arc::make_mut(file), true);
             }
         }
+        self.files.complete_with(&completion);
         Ok(TableState {
             version: TableVersion(version),
             partition_columns,
@@ -212,13 +275,6 @@ impl Replay {
         })
     }
 
-    /// Attaches statistics that did not come as JSON text.
-    pub(crate) fn set_statistics(&mut self, path: &str, stats: tarndb_table::Statistics) {
-        if let Some(file) = self.files.loose_mut(path) {
-            Arc::make_mut(file).stats = Some(Arc::new(stats));
-        }
-    }
-
     /// The schema as known so far, parsed now if need be.
     pub(crate) fn schema(&mut self) -> Option<Arc<Schema>> {
         if self.schema.is_none() {
@@ -231,12 +287,10 @@ impl Replay {
     }
 }
 
-fn parse_statistics(file: &mut Arc<DataFile>, schema: &Schema) {
-    let parsed = match &file.raw_stats {
-        Some(text) => stats_json::parse(text, schema).map(Arc::new),
-        None => return,
-    };
-    Arc::make_mut(file).stats = parsed;
+fn parse_statistics(file: &mut DataFile, schema: &Schema) {
+    if let Some(text) = &file.raw_stats {
+        file.stats = stats_json::parse(text, schema).map(Arc::new);
+    }
 }
 
 /// Do both give one schema under one protocol?
@@ -246,9 +300,9 @@ fn same_schema(old: &Metadata, new: &Metadata) -> bool {
 }
 
 /// Partition values whose names differ from the stored ones by case get their spelling.
-fn spell_partition_values(file: &mut Arc<DataFile>, stored_names: &[&str]) {
+fn spell_partition_values(file: &mut DataFile, stored_names: &[String]) {
     for column in stored_names {
-        if file.partition_values.contains_key(*column) {
+        if file.partition_values.contains_key(column) {
             continue;
         }
         let folded = column.to_lowercase();
@@ -258,9 +312,9 @@ fn spell_partition_values(file: &mut Arc<DataFile>, stored_names: &[&str]) {
             .find(|key| key.to_lowercase() == folded)
             .cloned();
         if let Some(other) = other {
-            let values = &mut Arc::make_mut(file).partition_values;
+            let values = &mut file.partition_values;
             let value = values.remove(&other).flatten();
-            values.insert((*column).to_owned(), value);
+            values.insert(column.clone(), value);
         }
     }
 }

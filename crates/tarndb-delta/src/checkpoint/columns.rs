@@ -4,12 +4,14 @@
 //! Spec: Delta PROTOCOL, "Checkpoint Schema".
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use arrow::compute::cast;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, StringArray, StructArray,
+    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, ListArray, MapArray, StringArray,
+    StructArray,
 };
 use arrow_schema::{ArrowError, DataType};
 
@@ -83,7 +85,7 @@ impl Group {
             .array
             .as_ref()
             .and_then(|array| array.column_by_name(name));
-        Ok(Texts(found.cloned()))
+        Texts::of(found)
     }
 }
 
@@ -127,59 +129,87 @@ impl Flag {
     }
 }
 
-/// A list or a map of strings.
-pub(super) struct Texts(Option<ArrayRef>);
+/// A list or a map of strings, cast as a whole and not row by row.
+pub(super) enum Texts {
+    None,
+    Map {
+        map: MapArray,
+        keys: StringArray,
+        values: StringArray,
+    },
+    List {
+        list: ListArray,
+        items: StringArray,
+    },
+}
 
 impl Texts {
-    /// The map of a row.
-    pub(super) fn map(
-        &self,
-        row: usize,
-    ) -> Result<Option<BTreeMap<String, Option<String>>>, ArrowError> {
-        let Some(map) = self.0.as_ref().and_then(|array| array.as_map_opt()) else {
-            return Ok(None);
+    fn of(array: Option<&ArrayRef>) -> Result<Self, ArrowError> {
+        let text = |array: &ArrayRef| -> Result<StringArray, ArrowError> {
+            Ok(cast(array, &DataType::Utf8)?.as_string::<i32>().clone())
         };
-        if map.is_null(row) {
-            return Ok(None);
+        let Some(array) = array else {
+            return Ok(Self::None);
+        };
+        if let Some(map) = array.as_map_opt() {
+            return Ok(Self::Map {
+                keys: text(map.keys())?,
+                values: text(map.values())?,
+                map: map.clone(),
+            });
         }
-        let entries = map.value(row);
-        let keys = cast(entries.column(0), &DataType::Utf8)?;
-        let values = cast(entries.column(1), &DataType::Utf8)?;
-        let (keys, values) = (keys.as_string::<i32>(), values.as_string::<i32>());
-        let pairs = keys.iter().zip(values.iter());
-        let owned = |(key, value): (Option<&str>, Option<&str>)| {
-            Some((key?.to_owned(), value.map(str::to_owned)))
+        let element = match array.data_type() {
+            DataType::List(element) | DataType::LargeList(element) => Arc::clone(element),
+            _ => return Ok(Self::None),
         };
-        Ok(Some(pairs.filter_map(owned).collect()))
+        let list = cast(array, &DataType::List(element))?
+            .as_list::<i32>()
+            .clone();
+        let items = text(list.values())?;
+        Ok(Self::List { list, items })
+    }
+
+    /// The map of a row.
+    pub(super) fn map(&self, row: usize) -> Option<BTreeMap<String, Option<String>>> {
+        let Self::Map { map, keys, values } = self else {
+            return None;
+        };
+        let entries = range(map.is_valid(row), map.value_offsets(), row)?;
+        let pair = |entry: usize| {
+            let key = keys.is_valid(entry).then(|| keys.value(entry).to_owned())?;
+            let value = values
+                .is_valid(entry)
+                .then(|| values.value(entry).to_owned());
+            Some((key, value))
+        };
+        Some(entries.filter_map(pair).collect())
     }
 
     /// The map of a row without its null values.
-    pub(super) fn plain_map(&self, row: usize) -> Result<BTreeMap<String, String>, ArrowError> {
-        let map = self.map(row)?.unwrap_or_default();
-        Ok(map
-            .into_iter()
+    pub(super) fn plain_map(&self, row: usize) -> BTreeMap<String, String> {
+        let map = self.map(row).unwrap_or_default();
+        map.into_iter()
             .filter_map(|(key, value)| Some((key, value?)))
-            .collect())
+            .collect()
     }
 
-    /// The list of a row.
-    pub(super) fn list(&self, row: usize) -> Result<Option<Vec<String>>, ArrowError> {
-        let Some(array) = self.0.as_ref().filter(|array| array.is_valid(row)) else {
-            return Ok(None);
+    /// The list of a row, without its null elements.
+    pub(super) fn list(&self, row: usize) -> Option<Vec<String>> {
+        let Self::List { list, items } = self else {
+            return None;
         };
-        let items = match (array.as_list_opt::<i32>(), array.as_list_opt::<i64>()) {
-            (Some(list), _) => list.value(row),
-            (None, Some(list)) => list.value(row),
-            (None, None) => return Ok(None),
-        };
-        let items = cast(&items, &DataType::Utf8)?;
-        Ok(Some(
-            items
-                .as_string::<i32>()
-                .iter()
-                .flatten()
-                .map(str::to_owned)
-                .collect(),
-        ))
+        let entries = range(list.is_valid(row), list.value_offsets(), row)?;
+        let valid = entries.filter(|entry| items.is_valid(*entry));
+        Some(valid.map(|entry| items.value(entry).to_owned()).collect())
+    }
+}
+
+/// The entries of a row; `None` when it is null.
+fn range(valid: bool, offsets: &[i32], row: usize) -> Option<std::ops::Range<usize>> {
+    let at = |row: usize| usize::try_from(*offsets.get(row)?).ok();
+    if valid {
+        Some(at(row)?..at(row + 1)?)
+    } else {
+        None
     }
 }

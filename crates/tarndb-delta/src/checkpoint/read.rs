@@ -58,7 +58,7 @@ pub(crate) async fn read_checkpoint(
         let key = sidecar_key(log_dir, &sidecar)?;
         read_file(store, &key, size(&key), replay, &mut Vec::new()).await?;
     }
-    Ok(())
+    replay.end_checkpoint(&named)
 }
 
 fn sidecar_key(log_dir: &Path, sidecar: &Sidecar) -> Result<Path, DeltaError> {
@@ -93,8 +93,16 @@ async fn read_file(
             file: file.to_string(),
             source: error.into(),
         };
-        apply(batch_actions(&batch).map_err(bad)?, replay, sidecars)?;
-        stats_parsed::attach(&batch, replay).map_err(bad)?;
+        let (mut adds, others): (Vec<Action>, Vec<Action>) = batch_actions(&batch)
+            .map_err(bad)?
+            .into_iter()
+            .partition(|action| matches!(action, Action::Add(_)));
+        // The schema may come in this very batch.
+        apply(others, replay, sidecars)?;
+        if let Some(schema) = replay.schema() {
+            stats_parsed::attach(&batch, &schema, &mut adds).map_err(bad)?;
+        }
+        apply(adds, replay, sidecars)?;
     }
     Ok(())
 }
@@ -112,7 +120,7 @@ fn apply(
             action => rest.push(action),
         }
     }
-    replay.actions(rest)
+    replay.checkpointed(rest)
 }
 
 /// All columns that are understood; parsed statistics only where there is no text.
@@ -179,8 +187,8 @@ fn protocols(group: &Group, rows: usize, into: &mut Vec<Action>) -> Result<(), A
         into.push(Action::Protocol(Protocol {
             min_reader_version,
             min_writer_version,
-            reader_features: list(readers.list(row)?, min_reader_version == 3),
-            writer_features: list(writers.list(row)?, min_writer_version == 7),
+            reader_features: list(readers.list(row), min_reader_version == 3),
+            writer_features: list(writers.list(row), min_writer_version == 7),
         }));
     }
     Ok(())
@@ -214,12 +222,12 @@ fn metadata(group: &Group, rows: usize, into: &mut Vec<Action>) -> Result<(), Ar
             description: description.get(row),
             format: Format {
                 provider: provider.get(row).unwrap_or_else(|| "parquet".to_owned()),
-                options: options.plain_map(row)?,
+                options: options.plain_map(row),
             },
             schema_string,
-            partition_columns: partitions.list(row)?.unwrap_or_default(),
+            partition_columns: partitions.list(row).unwrap_or_default(),
             created_time: created.get(row),
-            configuration: configuration.plain_map(row)?,
+            configuration: configuration.plain_map(row),
         })));
     }
     Ok(())
@@ -281,12 +289,12 @@ fn adds(group: &Group, rows: usize, into: &mut Vec<Action>) -> Result<(), ArrowE
         };
         into.push(Action::Add(Box::new(Add {
             path,
-            partition_values: partitions.map(row)?.unwrap_or_default(),
+            partition_values: partitions.map(row).unwrap_or_default(),
             size: size.get(row).unwrap_or(0),
             modification_time: time.get(row).unwrap_or(0),
             data_change: false,
             stats: stats.get(row),
-            tags: tags.map(row)?,
+            tags: tags.map(row),
             deletion_vector: vectors.get(row),
             base_row_id: row_id.get(row),
             default_row_commit_version: row_version.get(row),
@@ -320,7 +328,7 @@ fn removes(group: &Group, rows: usize, into: &mut Vec<Action>) -> Result<(), Arr
             deletion_timestamp: time.get(row),
             data_change: false,
             extended_file_metadata: extended.get(row),
-            partition_values: partitions.map(row)?,
+            partition_values: partitions.map(row),
             size: size.get(row),
             stats: None,
             tags: None,

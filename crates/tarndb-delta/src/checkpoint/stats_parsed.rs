@@ -4,6 +4,8 @@
 //! (INT96) are left out, for far dates overflow there.
 //! Spec: Delta PROTOCOL, "Checkpoint Schema" (stats_parsed).
 
+use std::collections::HashMap;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
@@ -11,19 +13,31 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, DataType as ArrowType, TimeUnit};
-use tarndb_table::{DataType, Field, Scalar, Statistics};
+use tarndb_table::{DataType, Field, Scalar, Schema, Statistics};
 
 use super::columns::Group;
-use crate::path;
-use crate::replay::Replay;
+use crate::action::Action;
+use crate::stats_json;
 
-/// Gives the files of `batch` their statistics, if it has them in parsed form only.
-pub(super) fn attach(batch: &RecordBatch, replay: &mut Replay) -> Result<(), ArrowError> {
+/// Gives those `adds` of `batch` that have no statistics the text of the parsed ones.
+pub(super) fn attach(
+    batch: &RecordBatch,
+    schema: &Schema,
+    adds: &mut [Action],
+) -> Result<(), ArrowError> {
     let add = Group::of(batch.column_by_name("add"));
     let parsed = add.group("stats_parsed");
-    let Some(schema) = parsed.exists().then(|| replay.schema()).flatten() else {
+    if !parsed.exists() {
         return Ok(());
-    };
+    }
+    let mut without: HashMap<String, &mut Option<String>> = HashMap::new();
+    for action in adds {
+        if let Action::Add(add) = action
+            && add.stats.is_none()
+        {
+            without.insert(add.path.clone(), &mut add.stats);
+        }
+    }
     let (paths, records) = (add.text("path")?, parsed.long("numRecords")?);
     let tight = parsed.flag("tightBounds")?;
     let parts = [
@@ -32,7 +46,7 @@ pub(super) fn attach(batch: &RecordBatch, replay: &mut Replay) -> Result<(), Arr
         (Part::Nulls, parsed.group("nullCount")),
     ];
     for row in (0..batch.num_rows()).filter(|row| parsed.is_set(*row)) {
-        let Some(path) = paths.get(row).and_then(|raw| path::table_path(&raw).ok()) else {
+        let Some(text) = paths.get(row).and_then(|path| without.remove(&path)) else {
             continue;
         };
         let mut statistics = Statistics {
@@ -52,7 +66,7 @@ pub(super) fn attach(batch: &RecordBatch, replay: &mut Replay) -> Result<(), Arr
                 );
             }
         }
-        replay.set_statistics(&path, statistics);
+        *text = Some(stats_json::write(&statistics, schema));
     }
     Ok(())
 }
@@ -100,7 +114,7 @@ fn set(part: Part, array: &ArrayRef, row: usize, names: &[String], into: &mut St
         (Part::Nulls, Scalar::Long(count)) => column.null_count = u64::try_from(count).ok(),
         (Part::Nulls, _) => {}
         (Part::Min, value) => column.min = Some(value),
-        (Part::Max, value) => column.max = Some(crate::stats_json::close_cut(value)),
+        (Part::Max, value) => column.max = Some(stats_json::close_cut(value)),
     }
 }
 

@@ -10,6 +10,7 @@
 mod acceptance;
 mod checksum;
 mod commits;
+mod many_files;
 mod native;
 mod outside;
 mod support;

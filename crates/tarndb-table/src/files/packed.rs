@@ -12,9 +12,9 @@ use crate::deletion_vector::Deletion;
 use crate::fragment::DataFile;
 
 /// Files of a run, which is compressed together.
-const RUN_FILES: usize = 4096;
+const RUN_FILES: usize = 1024;
 /// Fewer files than this are not worth packing.
-pub const PACKED_MIN: usize = 16 * 1024;
+pub const PACKED_MIN: usize = 4 * RUN_FILES;
 /// Fast, and already a tenth of the text.
 const COMPRESSION_LEVEL: i32 = 1;
 

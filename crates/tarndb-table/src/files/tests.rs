@@ -76,7 +76,7 @@ fn packed(numbers: std::ops::Range<u64>) -> Files {
 #[test]
 fn what_is_unpacked_equals_what_was_packed() {
     // Two full runs and a part of a third.
-    let count = 2 * 4096 + 17;
+    let count = 2 * 1024 + 17;
     let files = packed(0..count);
     assert_eq!(files.len() as u64, count);
     for (number, found) in files.values().enumerate() {
@@ -85,7 +85,7 @@ fn what_is_unpacked_equals_what_was_packed() {
     for (number, found) in files.without_statistics().enumerate() {
         assert_eq!(*found, file(number as u64));
     }
-    for number in [0, 1, 4095, 4096, 4097, 8191, 8192, count - 1] {
+    for number in [0, 1, 1023, 1024, 1025, 2047, 2048, count - 1] {
         let path = file(number).path;
         assert!(files.contains_key(&path));
         assert_eq!(*files.get(&path).unwrap(), completed(number));
