@@ -141,7 +141,9 @@ pub enum Violation {
         table: TableId,
     },
     /// A vacuum of versions that do not exist yet.
-    #[error("a vacuum keeps from a version that does not exist yet: horizon={horizon} version={version}")]
+    #[error(
+        "a vacuum keeps from a version that does not exist yet: horizon={horizon} version={version}"
+    )]
     VacuumAhead {
         /// Its horizon.
         horizon: DbVersion,

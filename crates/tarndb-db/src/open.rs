@@ -174,7 +174,10 @@ fn usable(read: Result<Option<Catalog>, DbError>) -> Result<Option<Catalog>, DbE
     }
 }
 
-pub(crate) async fn newest_usable(store: &Store, versions: &[DbVersion]) -> Result<Option<Catalog>, DbError> {
+pub(crate) async fn newest_usable(
+    store: &Store,
+    versions: &[DbVersion],
+) -> Result<Option<Catalog>, DbError> {
     for version in versions.iter().rev() {
         if let Some(catalog) = usable(checkpoint::read(store, *version).await)? {
             return Ok(Some(catalog));

@@ -19,8 +19,8 @@ use crate::database::Inner;
 use crate::error::DbError;
 use crate::hash::sha256_hex;
 use crate::inline::keyed;
-use crate::{checkpoint, open};
 use crate::record::{EntryBody, Record, Staged, TableEntryAction};
+use crate::{checkpoint, open};
 use tarndb_storage::Lru;
 
 /// Records kept in memory: enough to judge and publish without reading them again.
@@ -256,7 +256,9 @@ impl Inner {
         }
         let loaded = match self.load_state(table).await {
             // Its record was cleaned up, so it was published, and a checkpoint says so.
-            Err(DbError::RecordMissing { missing, .. }) if self.adopt_checkpoint(missing).await? => {
+            Err(DbError::RecordMissing { missing, .. })
+                if self.adopt_checkpoint(missing).await? =>
+            {
                 self.load_state(table).await?
             }
             other => other?,

@@ -27,8 +27,7 @@ pub mod decimal;
 
 pub use codec::{
     CheckpointInfo, Commit, CommitStamp, Entry, FileUpdate, LoadRequest, LogPlan, LogRequest,
-    MetadataChange,
-    TableCodec, TableDefinition,
+    MetadataChange, TableCodec, TableDefinition,
 };
 pub use deletion_vector::{Deletion, DvDescriptor, DvStorage, RowSet};
 pub use error::{ErrorClass, TableError};

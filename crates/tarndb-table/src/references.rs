@@ -116,10 +116,7 @@ mod tests {
                 format!("_change_data/a=1/part-{ID}.parquet"),
                 OwnFile::ChangeData,
             ),
-            (
-                format!("deletion_vector_{ID}.bin"),
-                OwnFile::DeletionVector,
-            ),
+            (format!("deletion_vector_{ID}.bin"), OwnFile::DeletionVector),
             (format!("_tarndb/rowmap-{ID}.json.zst"), OwnFile::RowMap),
             (
                 format!("_delta_log/_staged_commits/00000000000000000007.{ID}.json"),

@@ -60,7 +60,9 @@ pub(super) fn cuts(view: &View) -> Vec<DbVersion> {
 pub(super) fn plan(times: &LogTimes, cut: DbVersion) -> Plan {
     let below = |list: &[(u64, TimestampMs)], first: u64| {
         let versions = list.iter().map(|(version, _)| *version);
-        versions.filter(|version| (first..cut.0).contains(version)).collect()
+        versions
+            .filter(|version| (first..cut.0).contains(version))
+            .collect()
     };
     Plan {
         records: below(&times.records, 1),

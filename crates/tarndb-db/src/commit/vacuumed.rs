@@ -43,7 +43,14 @@ pub(super) async fn check(
 ) -> Result<(), DbError> {
     let files = new_files(txn, |_| true)?;
     let files = files.into_iter().filter(|file| covers(file.table));
-    look(inner, &txn.changes.catalog, files.collect(), version, before).await
+    look(
+        inner,
+        &txn.changes.catalog,
+        files.collect(),
+        version,
+        before,
+    )
+    .await
 }
 
 /// Checks files that were written before the transaction began against the newest vacuum that

@@ -95,7 +95,9 @@ pub(crate) async fn learn_published(inner: &Inner) -> Result<(), DbError> {
     for table in catalog.tables().chain(catalog.dropped_tables()) {
         let probed = match probe_published(inner, table, table.version).await {
             // Cleaned up, and so published.
-            Err(DbError::RecordMissing { missing, .. }) if inner.adopt_checkpoint(missing).await? => {
+            Err(DbError::RecordMissing { missing, .. })
+                if inner.adopt_checkpoint(missing).await? =>
+            {
                 continue;
             }
             other => other?,

@@ -10,9 +10,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    Action, EntryBody, Record, RecordTxn, TableEntryAction, VacuumAction, files, notes,
-};
+use super::{Action, EntryBody, Record, RecordTxn, TableEntryAction, VacuumAction, files, notes};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

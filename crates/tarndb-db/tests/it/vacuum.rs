@@ -367,8 +367,13 @@ async fn vectors_that_an_attempt_stored_before_the_vacuum_are_stored_again() {
         }
     });
     txn.commit().await.unwrap();
-    let left = all.into_iter().filter(|row| row.0 % 2 == 1 && row.0 % 7 != 1);
-    assert_eq!(rows(&scene.open().await, id).await, left.collect::<Vec<_>>());
+    let left = all
+        .into_iter()
+        .filter(|row| row.0 % 2 == 1 && row.0 % 7 != 1);
+    assert_eq!(
+        rows(&scene.open().await, id).await,
+        left.collect::<Vec<_>>()
+    );
     assert_clean(&scene.open().await).await;
 }
 
