@@ -132,6 +132,28 @@ pub enum DbError {
         /// The reason.
         conflict: Box<Conflict>,
     },
+    /// A column is to be NOT NULL, and rows that are deleted but still in files have NULL in it.
+    #[error(
+        "deleted rows of table {table} that are still in its files have NULL in column {column}; \
+         compact the table, all files of it, and try again"
+    )]
+    NullInDeletedRow {
+        /// `schema.name` of the table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// Another transaction changed how columns are mapped for which this one has written files.
+    #[error(
+        "rows of table {table} were written for column {column}, which another transaction mapped \
+         otherwise meanwhile; run the transaction again"
+    )]
+    FilesOutdated {
+        /// `schema.name` of the table.
+        table: String,
+        /// The column.
+        column: String,
+    },
     /// What a transaction pinned has changed.
     #[error(
         "what was read at version {read_version} is pinned and has changed: {}",
@@ -463,6 +485,7 @@ impl DbError {
             | Self::RetentionTooShort { .. }
             | Self::DuplicateKey { .. }
             | Self::SourceColumns { .. }
+            | Self::NullInDeletedRow { .. }
             | Self::RowOutsidePredicate { .. } => ErrorKind::Invalid,
             Self::SourceTooLarge { .. } => ErrorKind::ResourceExhausted,
             Self::SecondKey { .. } => ErrorKind::Unsupported,
@@ -474,6 +497,7 @@ impl DbError {
             }
             | Self::BaseExpired { .. }
             | Self::FilesVacuumed { .. }
+            | Self::FilesOutdated { .. }
             // The next run gets an id of its own.
             | Self::Fenced {
                 chosen_id: false, ..

@@ -34,13 +34,18 @@ pub enum MappingMode {
     Id,
 }
 
+/// Whether the protocol lets a table map its columns.
+pub(crate) fn is_supported(protocol: &Protocol) -> bool {
+    protocol.min_reader_version == 2 || protocol.lists_reader_feature(FEATURE)
+}
+
 /// The mode in force: `None` unless the protocol supports mapping.
 ///
 /// # Errors
 /// `BadSchema` for a mode that is not known.
 pub(crate) fn mode(protocol: &Protocol, metadata: &Metadata) -> Result<MappingMode, DeltaError> {
-    let supported = protocol.min_reader_version == 2 || protocol.lists_reader_feature(FEATURE);
-    let text = metadata.configuration.get(MODE).filter(|_| supported);
+    let text = metadata.configuration.get(MODE);
+    let text = text.filter(|_| is_supported(protocol));
     match text.map(|text| text.to_ascii_lowercase()).as_deref() {
         None | Some("none") => Ok(MappingMode::None),
         Some("name") => Ok(MappingMode::Name),

@@ -235,6 +235,16 @@ fn metadata_effects(
                     nullable,
                 });
             }
+            Change::RenameColumn { from, to } => {
+                schema.push(SchemaEffect::RenameColumn { from, to });
+            }
+            Change::DropColumn { name } => schema.push(SchemaEffect::DropColumn { name }),
+            Change::WidenColumn { column, r#type } => schema.push(SchemaEffect::Widen {
+                column,
+                type_text: r#type,
+            }),
+            Change::SetNotNull { column } => schema.push(SchemaEffect::SetNotNull { column }),
+            Change::DropNotNull { column } => schema.push(SchemaEffect::DropNotNull { column }),
             Change::ReplaceSchema => schema.push(replaced()),
             Change::Comment { column, text } => {
                 schema.push(SchemaEffect::SetComment { column, text });

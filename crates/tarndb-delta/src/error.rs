@@ -192,6 +192,35 @@ pub enum DeltaError {
         /// The name given.
         column: String,
     },
+    /// Something refers to a column by its name, or relies on it.
+    #[error("the column cannot be {becomes}, for it is used by {by}: column={column}")]
+    ColumnInUse {
+        /// The column.
+        column: String,
+        /// What was to become of it.
+        becomes: &'static str,
+        /// What uses it.
+        by: String,
+    },
+    /// A change of type that would need the files to be written anew.
+    #[error(
+        "the type of a column can only become one that holds all its values: column={column}, \
+         from={from}, to={to}"
+    )]
+    CannotWiden {
+        /// The column.
+        column: String,
+        /// Its type.
+        from: String,
+        /// The type asked for.
+        to: String,
+    },
+    /// The numbers of columns are used up.
+    #[error("the table has had too many columns, copy its rows to a new one: column={column}")]
+    ColumnIdsExhausted {
+        /// The column that gets none.
+        column: String,
+    },
     /// A new column that is not nullable.
     #[error(
         "a new column must allow NULL, for the rows that are there have no value: column={column}"
@@ -279,6 +308,9 @@ impl DeltaError {
             Self::NotATable { .. } | Self::NoVersionAt { .. } => ErrorClass::NotFound,
             Self::NoSuchColumn { .. }
             | Self::ColumnExists { .. }
+            | Self::ColumnInUse { .. }
+            | Self::CannotWiden { .. }
+            | Self::ColumnIdsExhausted { .. }
             | Self::NewColumnNotNull { .. }
             | Self::PropertyRefused { .. }
             | Self::PropertyMalformed { .. }

@@ -20,6 +20,8 @@ pub(crate) const INVARIANTS: &str = "invariants";
 pub(crate) const DOMAIN_METADATA: &str = "domainMetadata";
 pub(crate) const IN_COMMIT_TIMESTAMP: &str = "inCommitTimestamp";
 pub(crate) const CHANGE_DATA_FEED: &str = "changeDataFeed";
+pub(crate) const COLUMN_MAPPING: &str = "columnMapping";
+pub(crate) const TYPE_WIDENING: &str = "typeWidening";
 pub(crate) const CLUSTERING: &str = "clustering";
 pub(crate) const ROW_TRACKING: &str = "rowTracking";
 pub(crate) const V2_CHECKPOINT: &str = "v2Checkpoint";
@@ -40,22 +42,24 @@ pub const READER_FEATURES: [&str; 6] = [
 /// Writer features whose duty this build fulfils on managed tables.
 pub const WRITER_FEATURES: &[&str] = &[
     APPEND_ONLY,
+    COLUMN_MAPPING,
     DELETION_VECTORS,
     DOMAIN_METADATA,
     IN_COMMIT_TIMESTAMP,
     INVARIANTS,
     MANAGED,
     TIMESTAMP_NTZ,
+    TYPE_WIDENING,
     V2_CHECKPOINT,
     VACUUM_PROTOCOL_CHECK,
 ];
 
 /// Features that stand in the reader list too.
 pub(crate) const READER_WRITER: &[&str] = &[
-    "columnMapping",
+    COLUMN_MAPPING,
     DELETION_VECTORS,
     TIMESTAMP_NTZ,
-    "typeWidening",
+    TYPE_WIDENING,
     V2_CHECKPOINT,
     VACUUM_PROTOCOL_CHECK,
 ];

@@ -127,7 +127,7 @@ pub(crate) const PROPERTIES: &[Property] = &[
         "delta.columnMapping.mode",
         Form::Word(&["none", "name", "id"]),
         Some("none"),
-        Duty::Only("none", LACKS),
+        Duty::Obeyed,
     ),
     property("delta.constraints.", Form::Text, None, Duty::Refused(LACKS)),
     property(
@@ -213,11 +213,10 @@ pub(crate) const PROPERTIES: &[Property] = &[
         feature::ROW_TRACKING,
         Duty::Only("false", LACKS),
     ),
-    property(
+    switch(
         "delta.enableTypeWidening",
-        Form::Boolean,
-        Some("false"),
-        Duty::Only("false", LACKS),
+        feature::TYPE_WIDENING,
+        Duty::Obeyed,
     ),
     property(
         "delta.enableVariantShredding",

@@ -10,7 +10,7 @@ use arrow_schema::{DataType as ArrowType, Field as ArrowField, Schema as ArrowSc
 use tarndb_db::NewTable;
 use tarndb_table::{Field, MetadataChange, Schema, TableError, WriteOptions, Written};
 use tarndb_txn::Operation;
-use tarndb_types::TableId;
+use tarndb_types::{TableId, Uuid};
 
 use crate::catalog::INFORMATION_SCHEMA;
 use crate::dml::Change;
@@ -239,7 +239,7 @@ impl Change<'_> {
             });
         }
         self.txn
-            .change_metadata(id, MetadataChange::AddColumn(field(column)))
+            .change_metadata(id, MetadataChange::AddColumn(field(column).into()))
             .await?;
         Ok(())
     }
@@ -342,6 +342,7 @@ impl Change<'_> {
         let mut changes = vec![MetadataChange::ReplaceSchema {
             schema: table.schema.clone(),
             partition_columns: table.partition_columns.clone(),
+            seed: Uuid::nil(),
         }];
         for key in old.properties.keys() {
             // The format's own switches only ever go up.

@@ -18,9 +18,11 @@ use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, Tx
 
 use crate::deletion_vector::{Deletion, DvDescriptor, RowSet};
 use crate::error::TableError;
+use crate::evolve::NewColumn;
 use crate::fragment::DataFile;
 use crate::references::References;
-use crate::schema::{Field, Schema};
+use crate::schema::path::ColumnPath;
+use crate::schema::{DataType, Schema};
 use crate::state::TableState;
 
 /// Who commits what, when.
@@ -64,8 +66,34 @@ pub struct TableDefinition {
 /// A change of a table's metadata, re-applied to the head when the commit is rebased.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MetadataChange {
-    /// Adds a column at the end.
-    AddColumn(Field),
+    /// Adds a column.
+    AddColumn(NewColumn),
+    /// Gives a column another name. Files keep what they have: columns are mapped from then on.
+    RenameColumn {
+        /// The column.
+        column: ColumnPath,
+        /// Its new name, without the path.
+        to: String,
+    },
+    /// Drops a column. Files keep what they have: columns are mapped from then on.
+    DropColumn {
+        /// The column.
+        column: ColumnPath,
+    },
+    /// Gives a column a type that holds all values of the one that it has.
+    WidenColumn {
+        /// The column.
+        column: ColumnPath,
+        /// Its new type.
+        to: DataType,
+    },
+    /// Allows or forbids NULL in a column. Who forbids it has made sure that there is none.
+    SetNullable {
+        /// The column.
+        column: ColumnPath,
+        /// Whether it may be NULL.
+        nullable: bool,
+    },
     /// Sets a property.
     SetProperty {
         /// Key.
@@ -91,6 +119,8 @@ pub enum MetadataChange {
         schema: Schema,
         /// New partition columns.
         partition_columns: Vec<String>,
+        /// Random; as that of a [`NewColumn`].
+        seed: Uuid,
     },
 }
 

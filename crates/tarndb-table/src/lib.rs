@@ -9,6 +9,7 @@
 pub mod codec;
 pub mod deletion_vector;
 pub mod error;
+pub mod evolve;
 pub mod expression;
 pub mod files;
 pub mod fragment;
@@ -31,6 +32,7 @@ pub use codec::{
 };
 pub use deletion_vector::{Deletion, DvDescriptor, DvStorage, RowSet};
 pub use error::{ErrorClass, TableError};
+pub use evolve::{NewColumn, Position};
 pub use expression::{Expression, ExpressionError};
 pub use files::{Complete, Files, PACKED_MIN, Packed, Packer};
 pub use fragment::{DataFile, data_key};
@@ -51,6 +53,7 @@ pub use references::{OwnFile, References, own_file};
 pub use row_predicate::RowPredicate;
 pub use rules::{IdentityUse, RowRules, RuleError, Supplied, Supply};
 pub use schema::conform::conform_batch;
+pub use schema::path::ColumnPath;
 pub use schema::{DataType, Field, Physical, Schema};
 pub use state::{FormatState, TableState};
 pub use stats::{ColumnStats, Scalar, Statistics, StatsCollector};

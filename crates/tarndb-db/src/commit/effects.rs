@@ -111,11 +111,32 @@ fn add_metadata_effect(
     change: &MetadataChange,
 ) -> Result<(), TableError> {
     match change {
-        MetadataChange::AddColumn(field) => table.schema.push(SchemaEffect::AddColumn {
-            name: field.name.clone(),
-            type_text: field.data_type.to_string(),
-            nullable: field.nullable,
+        MetadataChange::AddColumn(new) => table.schema.push(SchemaEffect::AddColumn {
+            name: new.path().to_string(),
+            type_text: new.field.data_type.to_string(),
+            nullable: new.field.nullable,
         }),
+        MetadataChange::RenameColumn { column, to } => {
+            table.schema.push(SchemaEffect::RenameColumn {
+                from: column.to_string(),
+                to: column.sibling(to).to_string(),
+            });
+        }
+        MetadataChange::DropColumn { column } => table.schema.push(SchemaEffect::DropColumn {
+            name: column.to_string(),
+        }),
+        MetadataChange::WidenColumn { column, to } => table.schema.push(SchemaEffect::Widen {
+            column: column.to_string(),
+            type_text: to.to_string(),
+        }),
+        MetadataChange::SetNullable { column, nullable } => {
+            let column = column.to_string();
+            table.schema.push(if *nullable {
+                SchemaEffect::DropNotNull { column }
+            } else {
+                SchemaEffect::SetNotNull { column }
+            });
+        }
         MetadataChange::SetProperty { key, value } => {
             table.config.push(ConfigEffect::Set {
                 key: key.clone(),
@@ -132,6 +153,7 @@ fn add_metadata_effect(
         MetadataChange::ReplaceSchema {
             schema,
             partition_columns,
+            ..
         } => table
             .schema
             .push(replaced_schema(schema, partition_columns)?),

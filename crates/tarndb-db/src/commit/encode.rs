@@ -14,12 +14,13 @@ use tarndb_delta::effects::{
     MODE_OVERWRITE, MODE_PARAMETER, PREDICATE_PARAMETER, SOURCE_READ_TARGET,
 };
 use tarndb_delta::feature::readers_locked_out;
-use tarndb_table::codec::{Commit, CommitStamp, Entry, FileUpdate, MetadataChange, TableCodec};
+use tarndb_table::codec::{Commit, CommitStamp, Entry, FileUpdate, TableCodec};
 use tarndb_table::parquet::read::parquet_row_count;
 use tarndb_table::{DataFile, Deletion, DvDescriptor, RowSet, Statistics, TableState};
 use tarndb_txn::{Effects, Isolation, KeySet, Operation, Removal, TableEffects, Touched};
 use tarndb_types::{TableId, TableVersion, TimestampMs};
 
+use super::pending::{misfit, pending_metadata};
 use super::stage::encode_small;
 use super::tip::Tip;
 use super::vectors::{StoredVectors, Wanted};
@@ -233,6 +234,12 @@ impl<'a> Encoder<'a> {
         let state = codec
             .apply(head, &entry)
             .map_err(DbError::table(name.as_str()))?;
+        if let Some(column) = misfit(overlay, &state) {
+            return Err(DbError::FilesOutdated {
+                table: name,
+                column,
+            });
+        }
         Ok((entry, state))
     }
 
@@ -395,25 +402,6 @@ fn live_file(head: &TableState, path: &str) -> Result<Arc<DataFile>, DbError> {
     file.ok_or(DbError::Internal {
         what: "a file that was judged live is not at the head",
     })
-}
-
-/// The metadata changes that the head does not have yet: an equal column that another
-/// transaction added meanwhile is one change, not two.
-fn pending_metadata(overlay: &Overlay, head: Option<&TableState>) -> Vec<MetadataChange> {
-    let there = |change: &&MetadataChange| match (change, head) {
-        (MetadataChange::AddColumn(ours), Some(head)) => {
-            head.schema.field(&ours.name).is_some_and(|(_, theirs)| {
-                theirs.data_type == ours.data_type && theirs.nullable == ours.nullable
-            })
-        }
-        _ => false,
-    };
-    overlay
-        .metadata
-        .iter()
-        .filter(|change| !there(change))
-        .cloned()
-        .collect()
 }
 
 /// What a reader of the table's history needs to know that its files do not show.

@@ -13,6 +13,7 @@ mod find;
 mod group;
 mod late;
 mod outcome;
+mod pending;
 mod queue;
 mod reads;
 mod resolve;

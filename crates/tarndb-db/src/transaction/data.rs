@@ -13,8 +13,8 @@ use futures::{FutureExt as _, Stream, StreamExt as _, TryStreamExt as _};
 use tarndb_table::codec::MetadataChange;
 use tarndb_table::parquet::read::parquet_row_count;
 use tarndb_table::{
-    DataFile, Deletion, RowSet, TableError, TableState, TableWriter, WriteOptions, Written,
-    conform_batch, store_held,
+    DataFile, Deletion, NewColumn, RowSet, TableError, TableState, TableWriter, WriteOptions,
+    Written, conform_batch, store_held,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
@@ -328,10 +328,19 @@ impl Transaction {
     pub async fn change_metadata(
         &mut self,
         id: TableId,
-        change: MetadataChange,
+        mut change: MetadataChange,
     ) -> Result<(), DbError> {
+        if let MetadataChange::AddColumn(NewColumn { seed, .. })
+        | MetadataChange::ReplaceSchema { seed, .. } = &mut change
+        {
+            *seed = self.inner().context().uuid();
+        }
         let operation = match &change {
             MetadataChange::AddColumn(_) => Operation::Merge,
+            MetadataChange::RenameColumn { .. }
+            | MetadataChange::DropColumn { .. }
+            | MetadataChange::WidenColumn { .. }
+            | MetadataChange::SetNullable { .. } => Operation::Project,
             MetadataChange::ReplaceSchema { .. } => Operation::ReplaceTable,
             _ => Operation::UpdateConfig,
         };

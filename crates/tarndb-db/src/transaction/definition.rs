@@ -4,21 +4,94 @@
 //! beside it stays.
 //! Spec: docs/conflicts.md, "Aspects".
 
-use tarndb_table::Field;
 use tarndb_table::codec::MetadataChange;
+use tarndb_table::{ColumnPath, DataType, Field, NewColumn};
 use tarndb_types::TableId;
 
 use super::Transaction;
 use crate::error::DbError;
 
 impl Transaction {
+    /// Adds a column, or a field to a struct, at any place; rows that are there have NULL in it.
+    ///
+    /// # Errors
+    /// As those of [`Self::add_column`]; a parent or neighbour that is not there.
+    pub async fn add_column_at(&mut self, id: TableId, column: NewColumn) -> Result<(), DbError> {
+        self.change_metadata(id, MetadataChange::AddColumn(column))
+            .await
+    }
+
+    /// Renames a column or a field. No file is written anew: columns are mapped from then on,
+    /// which older readers cannot read (a notice tells so).
+    ///
+    /// # Errors
+    /// A column that is not there or that something refers to by name, a name that is taken.
+    pub async fn rename_column(
+        &mut self,
+        id: TableId,
+        column: ColumnPath,
+        to: &str,
+    ) -> Result<(), DbError> {
+        let to = to.to_owned();
+        self.change_metadata(id, MetadataChange::RenameColumn { column, to })
+            .await
+    }
+
+    /// Drops a column or a field. No file is written anew, as with [`Self::rename_column`]; one
+    /// that is added later under the same name has nothing of it.
+    ///
+    /// # Errors
+    /// A column that is not there, is the last one, partitions or clusters the table, or that
+    /// something refers to by name.
+    pub async fn drop_column(&mut self, id: TableId, column: ColumnPath) -> Result<(), DbError> {
+        self.change_metadata(id, MetadataChange::DropColumn { column })
+            .await
+    }
+
+    /// Gives a column a wider type. No file is written anew: their values are widened when they
+    /// are read, which older readers cannot do (a notice tells so).
+    ///
+    /// # Errors
+    /// A column that is not there or that an expression uses, a type that does not hold all
+    /// values of the present one.
+    pub async fn widen_column(
+        &mut self,
+        id: TableId,
+        column: ColumnPath,
+        to: DataType,
+    ) -> Result<(), DbError> {
+        self.change_metadata(id, MetadataChange::WidenColumn { column, to })
+            .await
+    }
+
+    /// Allows NULL in a column or a field, or forbids it after a look at the rows that are there.
+    ///
+    /// # Errors
+    /// A column that is not there; a row that has NULL in it.
+    ///
+    /// # Cost
+    /// Where NULL is forbidden, the column is read of the files whose statistics do not rule it
+    /// out; nothing else.
+    pub async fn set_nullable(
+        &mut self,
+        id: TableId,
+        column: ColumnPath,
+        nullable: bool,
+    ) -> Result<(), DbError> {
+        if !nullable {
+            self.check_no_null(id, &column).await?;
+        }
+        let change = MetadataChange::SetNullable { column, nullable };
+        self.change_metadata(id, change).await
+    }
+
     /// Adds a column at the end; rows that are there have NULL in it. The same column added by
     /// others meanwhile is one column.
     ///
     /// # Errors
     /// A name that is taken, a type that cannot be stored, NOT NULL.
     pub async fn add_column(&mut self, id: TableId, field: Field) -> Result<(), DbError> {
-        self.change_metadata(id, MetadataChange::AddColumn(field))
+        self.change_metadata(id, MetadataChange::AddColumn(field.into()))
             .await
     }
 

@@ -8,6 +8,7 @@
 mod catalog;
 mod data;
 mod definition;
+mod not_null;
 pub(crate) mod overlay;
 mod overwrite_where;
 mod precondition;

@@ -25,7 +25,7 @@ pub(crate) const ENGINE: &str = concat!("TarnDB/", env!("CARGO_PKG_VERSION"));
 pub(crate) struct Overlay {
     /// The state at the transaction's snapshot; `None` when the table was created here.
     pub(crate) base: Option<Arc<TableState>>,
-    /// The definition when it was created here, own metadata changes included.
+    /// The definition when it was created here.
     pub(crate) create: Option<TableDefinition>,
     /// What the transaction sees.
     pub(crate) state: Arc<TableState>,
@@ -113,7 +113,7 @@ impl Overlay {
         codec: &dyn TableCodec,
         definition: TableDefinition,
     ) -> Result<Self, TableError> {
-        let state = Arc::new(created_state(codec, &definition)?);
+        let state = Arc::new(changed_state(codec, None, Some(&definition), &[])?);
         let mut overlay = Self::of_base(state);
         overlay.base = None;
         overlay.create = Some(definition);
@@ -315,34 +315,17 @@ impl Overlay {
         self.add_files(files, operation);
     }
 
-    /// Records a metadata change, after checking it against the base.
+    /// Records a metadata change, after checking it against the base or the new table.
     pub(crate) fn change_metadata(
         &mut self,
         codec: &dyn TableCodec,
         change: MetadataChange,
         operation: Operation,
     ) -> Result<(), TableError> {
-        let fresh = match (&self.base, &self.create) {
-            (Some(base), _) => {
-                let mut changes = self.metadata.clone();
-                changes.push(change);
-                let fresh = changed_state(codec, base, &changes)?;
-                self.metadata = changes;
-                fresh
-            }
-            (None, Some(definition)) => {
-                let mut definition = definition.clone();
-                change_definition(&mut definition, change);
-                let fresh = created_state(codec, &definition)?;
-                self.create = Some(definition);
-                fresh
-            }
-            (None, None) => {
-                return Err(TableError::Internal {
-                    context: "a table with neither base nor creation",
-                });
-            }
-        };
+        let mut changes = self.metadata.clone();
+        changes.push(change);
+        let fresh = changed_state(codec, self.base.as_deref(), self.create.as_ref(), &changes)?;
+        self.metadata = changes;
         let state = Arc::make_mut(&mut self.state);
         state.schema = fresh.schema;
         state.partition_columns = fresh.partition_columns;
@@ -354,55 +337,15 @@ impl Overlay {
     }
 }
 
-/// Metadata changes of a table that does not exist yet become part of its definition.
-fn change_definition(definition: &mut TableDefinition, change: MetadataChange) {
-    match change {
-        MetadataChange::AddColumn(field) => definition.schema.fields.push(field),
-        MetadataChange::SetProperty { key, value } => {
-            definition.properties.insert(key, value);
-        }
-        MetadataChange::UnsetProperty { key } => {
-            definition.properties.remove(&key);
-        }
-        MetadataChange::SetComment { column: None, text } => definition.description = text,
-        MetadataChange::SetComment {
-            column: Some(column),
-            text,
-        } => {
-            let position = definition.schema.field(&column).map(|(at, _)| at);
-            let field = position.and_then(|at| definition.schema.fields.get_mut(at));
-            if let Some(field) = field {
-                match text {
-                    Some(text) => field.metadata.insert("comment".to_owned(), text.into()),
-                    None => field.metadata.remove("comment"),
-                };
-            }
-        }
-        MetadataChange::ReplaceSchema {
-            schema,
-            partition_columns,
-        } => {
-            definition.schema = schema;
-            definition.partition_columns = partition_columns;
-        }
-    }
-}
-
-fn created_state(
-    codec: &dyn TableCodec,
-    definition: &TableDefinition,
-) -> Result<TableState, TableError> {
-    let commit = preview(None, Some(definition), &[]);
-    codec.apply(None, &codec.encode(&commit)?)
-}
-
+/// The state after a table is created or changed.
 fn changed_state(
     codec: &dyn TableCodec,
-    base: &TableState,
+    base: Option<&TableState>,
+    create: Option<&TableDefinition>,
     changes: &[MetadataChange],
 ) -> Result<TableState, TableError> {
-    let commit = preview(Some(base), None, changes);
-    codec.apply(Some(base), &codec.encode(&commit)?)
+    let commit = preview(base, create, changes);
+    codec.apply(base, &codec.encode(&commit)?)
 }
 
 /// For commits that are never written.

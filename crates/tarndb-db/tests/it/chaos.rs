@@ -296,7 +296,7 @@ impl Chaos {
                 let name = format!("c{}", self.dice.below(3));
                 let field = Field::new(&name, DataType::Long, true);
                 open.txn
-                    .change_metadata(id, MetadataChange::AddColumn(field))
+                    .change_metadata(id, MetadataChange::AddColumn(field.into()))
                     .await
             }
             81..85 => {

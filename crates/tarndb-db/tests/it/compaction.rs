@@ -416,7 +416,7 @@ async fn a_compaction_goes_beside_a_new_column_and_an_append() {
     let rewritten = prepared(&db, id).await;
     let mut txn = begin(&other).await;
     let column = tarndb_table::Field::new("c", tarndb_table::DataType::String, true);
-    let change = tarndb_table::codec::MetadataChange::AddColumn(column);
+    let change = tarndb_table::codec::MetadataChange::AddColumn(column.into());
     txn.change_metadata(id, change).await.unwrap();
     txn.commit().await.unwrap();
     db.commit_rewrite(rewritten).await.unwrap();

@@ -166,7 +166,7 @@ async fn metadata_beside_first_vector(change: MetadataChange, vector_first: bool
 async fn a_metadata_change_and_the_first_vector_survive_in_both_orders() {
     for vector_first in [true, false] {
         let column = Field::new("c", DataType::String, true);
-        metadata_beside_first_vector(MetadataChange::AddColumn(column), vector_first).await;
+        metadata_beside_first_vector(MetadataChange::AddColumn(column.into()), vector_first).await;
         let set = MetadataChange::SetProperty {
             key: "k".into(),
             value: "v".into(),
@@ -282,7 +282,7 @@ async fn write_skew_passes_under_snapshot_and_not_under_serializable() {
 #[tokio::test]
 async fn an_equal_column_added_twice_is_one_column_and_another_type_is_incompatible() {
     let (world, db, other, id) = six_rows().await;
-    let column = |data_type| MetadataChange::AddColumn(Field::new("c", data_type, true));
+    let column = |data_type| MetadataChange::AddColumn(Field::new("c", data_type, true).into());
     let (mut first, mut second) = (begin(&db).await, begin(&other).await);
     let mut third = begin(&other).await;
     append(&mut second, id, &[(7, 7)]).await;
@@ -316,6 +316,7 @@ async fn replacing_a_schema_twice_by_the_same_is_retryable_and_by_another_incomp
         MetadataChange::ReplaceSchema {
             schema,
             partition_columns: Vec::new(),
+            seed: tarndb_types::Uuid::nil(),
         }
     };
     for (fields, retryable) in [(2, true), (1, false)] {

@@ -153,7 +153,7 @@ async fn metadata_changes_show_at_once_and_stay() {
     insert(&db, id, &[(1, 1)]).await;
     let mut txn = begin(&db).await;
     let field = Field::new("extra", DataType::String, true);
-    txn.change_metadata(id, MetadataChange::AddColumn(field))
+    txn.change_metadata(id, MetadataChange::AddColumn(field.into()))
         .await
         .unwrap();
     let set = MetadataChange::SetProperty {
@@ -185,7 +185,7 @@ async fn metadata_changes_show_at_once_and_stay() {
     let mut txn = begin(&db).await;
     let made = txn.create_table("main", new_table("u")).await.unwrap();
     let field = Field::new("extra", DataType::String, true);
-    txn.change_metadata(made, MetadataChange::AddColumn(field))
+    txn.change_metadata(made, MetadataChange::AddColumn(field.into()))
         .await
         .unwrap();
     txn.commit().await.unwrap();

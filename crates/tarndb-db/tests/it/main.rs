@@ -19,6 +19,7 @@ mod compaction_sweep;
 mod concurrency;
 mod conflicts;
 mod ddl;
+mod evolution;
 mod far;
 mod fault_kinds;
 mod faults;

@@ -16,14 +16,43 @@ use crate::error::DeltaError;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
-    /// A column was added at the end.
+    /// A column was added.
     AddColumn {
-        /// Name.
+        /// Its path: names joined by dots, one that has a dot in it in back-ticks.
         name: String,
         /// Type as Delta spells it; nested types as JSON.
         r#type: String,
         /// Always true for now.
         nullable: bool,
+    },
+    /// A column got another name.
+    RenameColumn {
+        /// Its path before.
+        from: String,
+        /// Its path afterwards.
+        to: String,
+    },
+    /// A column was dropped.
+    DropColumn {
+        /// Its path.
+        name: String,
+    },
+    /// A column got a type that holds all values of the old one.
+    WidenColumn {
+        /// Its path.
+        column: String,
+        /// Its new type, as Delta spells it.
+        r#type: String,
+    },
+    /// A column may not be NULL any more.
+    SetNotNull {
+        /// Its path.
+        column: String,
+    },
+    /// A column may be NULL from now on.
+    DropNotNull {
+        /// Its path.
+        column: String,
     },
     /// The whole schema was replaced; the commit's `metaData` says by what.
     ReplaceSchema,

@@ -6,18 +6,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use tarndb_table::{Commit, Field, MetadataChange, Schema, TableDefinition};
+use tarndb_table::{Commit, MetadataChange, Schema, TableDefinition};
 
 use super::Authority;
+use super::mapping::chosen_mode;
 use super::property::{Asks, judge, judge_unset};
 use crate::action::{Change, Format, Metadata, Protocol};
-use crate::column_mapping::table_schema;
+use crate::column_mapping::{self, MappingMode, table_schema};
 use crate::error::DeltaError;
 use crate::feature;
 use crate::native::permit::check_native_write;
 use crate::native::protocol::{has_feature, lowest_protocol, missing, with_room_for};
 use crate::property::is_on;
-use crate::schema_json::{schema_string, type_text};
+use crate::schema_json::schema_string;
 use crate::state::DeltaState;
 
 const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
@@ -25,11 +26,13 @@ const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
 /// Protocol and metadata under change.
 pub(super) struct Draft {
     pub(super) authority: Authority,
-    base: Option<(Protocol, Metadata)>,
+    pub(super) base: Option<(Protocol, Metadata)>,
     pub(super) protocol: Protocol,
     pub(super) metadata: Metadata,
     pub(super) schema: Schema,
-    features: BTreeSet<&'static str>,
+    pub(super) features: BTreeSet<&'static str>,
+    /// Clustering columns, by their names in files.
+    pub(super) clustering: Vec<Vec<String>>,
     /// What differs from the head, for `commitInfo`.
     pub(super) changes: Vec<Change>,
 }
@@ -48,6 +51,7 @@ impl Draft {
                     base: Some((delta.protocol.as_ref().clone(), metadata.clone())),
                     metadata,
                     features: BTreeSet::new(),
+                    clustering: clustering_columns(delta),
                     changes: Vec::new(),
                 })
             }
@@ -69,6 +73,11 @@ impl Draft {
         let mut features = feature::features_of(&definition.schema.fields);
         let mut configuration = BTreeMap::new();
         for (key, value) in &definition.properties {
+            if key == column_mapping::MODE
+                && chosen_mode(value).is_some_and(|mode| mode != MappingMode::None)
+            {
+                features.insert(feature::COLUMN_MAPPING);
+            }
             match judge(key, value, authority)? {
                 Asks::OnlyFeature(name) => {
                     features.insert(name);
@@ -97,24 +106,37 @@ impl Draft {
             created_time: Some(commit.stamp.timestamp.0),
             configuration,
         };
-        Ok(Self {
+        let mut draft = Self {
             authority,
             base: None,
             protocol,
             metadata,
             schema: definition.schema.clone(),
             features,
+            clustering: Vec::new(),
             changes: Vec::new(),
-        })
+        };
+        draft.map_new_table(definition.id.0)?;
+        draft.check_schema()?;
+        Ok(draft)
     }
 
     /// Applies one change of metadata.
     pub(super) fn change(&mut self, change: &MetadataChange) -> Result<(), DeltaError> {
         match change {
-            MetadataChange::AddColumn(field) => self.add_column(field),
+            MetadataChange::AddColumn(new) => self.add_column(new),
+            MetadataChange::RenameColumn { column, to } => self.rename_column(column, to),
+            MetadataChange::DropColumn { column } => self.drop_column(column),
+            MetadataChange::WidenColumn { column, to } => self.widen_column(column, to),
+            MetadataChange::SetNullable { column, nullable } => {
+                self.set_nullable(column, *nullable)
+            }
             MetadataChange::SetProperty { key, value } => self.set_property(key, value),
             MetadataChange::UnsetProperty { key } => {
                 judge_unset(key)?;
+                if key == column_mapping::MODE && self.mapping_mode() != MappingMode::None {
+                    return self.set_mapping_mode("none");
+                }
                 if self.metadata.configuration.remove(key).is_some() {
                     self.changes.push(Change::Unset { key: key.clone() });
                 }
@@ -124,40 +146,25 @@ impl Draft {
             MetadataChange::ReplaceSchema {
                 schema,
                 partition_columns,
+                seed,
             } => {
                 self.metadata.partition_columns = checked_partitioning(schema, partition_columns)?;
-                self.schema = schema.clone();
-                self.features.extend(feature::features_of(&schema.fields));
+                let mut schema = schema.clone();
+                self.name_in_files(&mut schema.fields, *seed)?;
+                self.schema = schema;
+                self.check_schema()?;
+                self.features
+                    .extend(feature::features_of(&self.schema.fields));
                 self.changes.push(Change::ReplaceSchema);
                 self.refresh_schema()
             }
         }
     }
 
-    fn add_column(&mut self, field: &Field) -> Result<(), DeltaError> {
-        if !field.nullable {
-            return Err(DeltaError::NewColumnNotNull {
-                column: field.name.clone(),
-            });
-        }
-        if self.schema.field(&field.name).is_some() {
-            return Err(DeltaError::ColumnExists {
-                column: field.name.clone(),
-            });
-        }
-        self.schema.fields.push(field.clone());
-        self.schema.validate().map_err(DeltaError::from_table)?;
-        self.features
-            .extend(feature::features_of(std::slice::from_ref(field)));
-        self.changes.push(Change::AddColumn {
-            name: field.name.clone(),
-            r#type: type_text(&field.data_type)?,
-            nullable: true,
-        });
-        self.refresh_schema()
-    }
-
     fn set_property(&mut self, key: &str, value: &str) -> Result<(), DeltaError> {
+        if key == column_mapping::MODE {
+            return self.set_mapping_mode(value);
+        }
         match judge(key, value, self.authority)? {
             Asks::OnlyFeature(name) => {
                 self.features.insert(name);
@@ -172,7 +179,7 @@ impl Draft {
         Ok(())
     }
 
-    fn store_property(&mut self, key: &str, value: &str) {
+    pub(super) fn store_property(&mut self, key: &str, value: &str) {
         let old = self
             .metadata
             .configuration
@@ -215,7 +222,7 @@ impl Draft {
         self.refresh_schema()
     }
 
-    fn refresh_schema(&mut self) -> Result<(), DeltaError> {
+    pub(super) fn refresh_schema(&mut self) -> Result<(), DeltaError> {
         self.metadata.schema_string = schema_string(&self.schema)?;
         Ok(())
     }
@@ -326,12 +333,28 @@ impl Draft {
     }
 }
 
-/// The partition columns, spelled as in the schema, when both are legal.
+/// The clustering columns of a table. Some writers name a column that is no field by a text
+/// instead of a list.
+fn clustering_columns(delta: &DeltaState) -> Vec<Vec<String>> {
+    let configuration = delta.domains.get("delta.clustering");
+    let value = configuration.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let columns = value
+        .as_ref()
+        .and_then(|value| value.get("clusteringColumns"));
+    let name = |part: &Value| part.as_str().map(str::to_owned);
+    let path = |column: &Value| match column {
+        Value::Array(parts) => parts.iter().filter_map(name).collect(),
+        other => name(other).into_iter().collect(),
+    };
+    let columns = columns.and_then(Value::as_array).into_iter().flatten();
+    columns.map(path).collect()
+}
+
+/// The partition columns, spelled as in the schema.
 pub(crate) fn checked_partitioning(
     schema: &Schema,
     partition_columns: &[String],
 ) -> Result<Vec<String>, DeltaError> {
-    schema.validate().map_err(DeltaError::from_table)?;
     tarndb_table::check_partition_columns(schema, partition_columns)
         .map_err(DeltaError::from_table)?;
     let spelled = |name: &String| schema.field(name).map(|(_, field)| field.name.clone());

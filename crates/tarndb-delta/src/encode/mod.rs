@@ -6,9 +6,14 @@
 //! Spec: Delta PROTOCOL, "Requirements for Writers"; docs/format/publishing.md.
 
 mod authority;
+mod depends;
 mod draft;
+mod evolve;
 mod files;
+mod mapping;
 mod property;
+mod stats_columns;
+mod widen;
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use crate::action::{Action, Change, parse_lines};
 use crate::error::DeltaError;
 use crate::state::DeltaState;
 
-fn definition(properties: &[(&str, &str)], fields: Vec<Field>) -> TableDefinition {
+pub(super) fn definition(properties: &[(&str, &str)], fields: Vec<Field>) -> TableDefinition {
     TableDefinition {
         id: TableId(Uuid::from_u128(1)),
         name: "t".to_owned(),
@@ -41,7 +41,10 @@ fn stamp(version: u64) -> CommitStamp {
 
 static NO_APP_TXNS: BTreeMap<String, i64> = BTreeMap::new();
 
-fn commit<'a>(head: Option<&'a TableState>, create: Option<&'a TableDefinition>) -> Commit<'a> {
+pub(super) fn commit<'a>(
+    head: Option<&'a TableState>,
+    create: Option<&'a TableDefinition>,
+) -> Commit<'a> {
     Commit {
         head,
         create,
@@ -58,11 +61,11 @@ fn commit<'a>(head: Option<&'a TableState>, create: Option<&'a TableDefinition>)
     }
 }
 
-fn long(name: &str) -> Field {
+pub(super) fn long(name: &str) -> Field {
     Field::new(name, DataType::Long, true)
 }
 
-fn file(path: &str, rows: u64) -> DataFile {
+pub(super) fn file(path: &str, rows: u64) -> DataFile {
     DataFile {
         path: path.to_owned(),
         raw_path: path.replace(' ', "%20"),
@@ -103,11 +106,11 @@ fn created(properties: &[(&str, &str)], adds: &[DataFile]) -> TableState {
     DeltaCodec::default().apply(None, &entry).unwrap()
 }
 
-fn applied(head: &TableState, entry: &Entry) -> TableState {
+pub(super) fn applied(head: &TableState, entry: &Entry) -> TableState {
     DeltaCodec::default().apply(Some(head), entry).unwrap()
 }
 
-fn changes(entry: &Entry) -> Vec<Change> {
+pub(super) fn changes(entry: &Entry) -> Vec<Change> {
     let actions = parse_lines(entry.lines.iter().map(String::as_str), "f").unwrap();
     let Some(Action::CommitInfo(info)) = actions.into_iter().next() else {
         panic!("commitInfo is the first line");
@@ -115,7 +118,7 @@ fn changes(entry: &Entry) -> Vec<Change> {
     info.tarndb.unwrap().changes
 }
 
-fn set(key: &str, value: &str) -> MetadataChange {
+pub(super) fn set(key: &str, value: &str) -> MetadataChange {
     MetadataChange::SetProperty {
         key: key.to_owned(),
         value: value.to_owned(),
@@ -205,7 +208,7 @@ fn changes_of_metadata_are_applied_to_the_head_and_lose_nothing() {
     ntz.metadata
         .insert("unknown".to_owned(), serde_json::json!({"x": 1}));
     let metadata = [
-        MetadataChange::AddColumn(ntz),
+        MetadataChange::AddColumn(ntz.into()),
         set("k", "v"),
         MetadataChange::UnsetProperty {
             key: "owner".to_owned(),
@@ -259,13 +262,13 @@ fn what_a_user_may_not_do_is_refused_with_advice() {
         })
         .unwrap_err()
     };
-    let not_null = MetadataChange::AddColumn(Field::new("b", DataType::Long, false));
+    let not_null = MetadataChange::AddColumn(Field::new("b", DataType::Long, false).into());
     assert!(matches!(
         with(&[not_null]),
         DeltaError::NewColumnNotNull { .. }
     ));
     assert!(matches!(
-        with(&[MetadataChange::AddColumn(long("A"))]),
+        with(&[MetadataChange::AddColumn(long("A").into())]),
         DeltaError::ColumnExists { .. }
     ));
     let comment = MetadataChange::SetComment {
@@ -290,7 +293,7 @@ fn what_a_user_may_not_do_is_refused_with_advice() {
     }
     for (key, value) in [
         ("delta.enableChangeDataFeed", "true"),
-        ("delta.columnMapping.mode", "name"),
+        ("delta.columnMapping.mode", "id"),
         ("delta.enableInCommitTimestamps", "false"),
         ("delta.feature.icebergCompatV2", "supported"),
         ("delta.enableIcebergCompatV2", "true"),
@@ -431,6 +434,7 @@ fn replaced_schema_brings_its_features() {
     let replace = MetadataChange::ReplaceSchema {
         schema,
         partition_columns: vec!["y".to_owned()],
+        seed: Uuid::nil(),
     };
     let entry = encode(&Commit {
         metadata: &[replace],

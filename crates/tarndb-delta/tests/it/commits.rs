@@ -74,11 +74,9 @@ async fn sample() -> Table {
         removes,
         ..Work::default()
     });
-    let metadata = vec![MetadataChange::AddColumn(Field::new(
-        "x",
-        DataType::String,
-        true,
-    ))];
+    let metadata = vec![MetadataChange::AddColumn(
+        Field::new("x", DataType::String, true).into(),
+    )];
     table.commit(Work {
         operation: "ADD COLUMNS",
         metadata,

@@ -395,7 +395,7 @@ async fn change_of_definition_leaves_appends_valid_only_where_the_format_says_so
         "{protocol}"
     );
     one.refresh().await.unwrap();
-    let column = MetadataChange::AddColumn(Field::new("b", DataType::Long, true));
+    let column = MetadataChange::AddColumn(Field::new("b", DataType::Long, true).into());
     one.change_metadata(vec![column]).await.unwrap();
     let error = append(&mut other, &[(2, 1)]).await.unwrap_err();
     assert_eq!(kind(error), ConflictKind::Metadata);

@@ -8,6 +8,8 @@
 pub mod arrow;
 pub mod conform;
 pub(crate) mod mapping;
+pub mod path;
+mod widen;
 
 use std::collections::BTreeMap;
 use std::fmt;
