@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType as ArrowType, Field as ArrowField, Schema as ArrowSchema, TimeUnit};
 use tarndb_db::NewTable;
-use tarndb_table::{Field, MetadataChange, Schema, TableError, WriteOptions, Written};
+use tarndb_table::{Field, MetadataChange, Schema, WriteOptions, Written};
 use tarndb_txn::Operation;
 use tarndb_types::{TableId, Uuid};
 
@@ -151,6 +151,9 @@ impl Change<'_> {
     }
 
     async fn alter(&mut self, id: TableId, action: &AlterAction) -> Result<(), SqlError> {
+        if self.alter_columns(id, action).await? {
+            return Ok(());
+        }
         match action {
             AlterAction::Rename(to) => {
                 let schema = match &to.schema {
@@ -158,14 +161,6 @@ impl Change<'_> {
                     None => self.txn.entry(id)?.schema.clone(),
                 };
                 self.txn.rename_table(id, &schema, &to.name)?;
-            }
-            AlterAction::AddColumns {
-                columns,
-                if_not_exists,
-            } => {
-                for column in columns {
-                    self.add_column(id, column, *if_not_exists).await?;
-                }
             }
             AlterAction::SetOptions(options) => {
                 let set = properties(options)?;
@@ -184,6 +179,11 @@ impl Change<'_> {
                     };
                     self.txn.change_metadata(id, change).await?;
                 }
+            }
+            _ => {
+                return Err(SqlError::Internal {
+                    context: "an ALTER TABLE that changes nothing",
+                });
             }
         }
         Ok(())
@@ -211,36 +211,6 @@ impl Change<'_> {
         };
         let change = MetadataChange::SetComment { column, text };
         self.txn.change_metadata(id, change).await?;
-        Ok(())
-    }
-
-    async fn add_column(
-        &mut self,
-        id: TableId,
-        column: &ColumnDef,
-        if_not_exists: bool,
-    ) -> Result<(), SqlError> {
-        let state = self.txn.table(id).await?;
-        if let Some((_, first)) = state.schema.field(&column.name) {
-            if if_not_exists {
-                return Ok(());
-            }
-            let (first, second) = (first.name.clone(), column.name.clone());
-            let table = self.txn.entry(id)?.display_name();
-            return Err(SqlError::table(table)(TableError::DuplicateColumn {
-                first,
-                second,
-            }));
-        }
-        if !column.nullable {
-            return Err(SqlError::Unsupported {
-                what: "ADD COLUMN .. NOT NULL".to_owned(),
-                hint: Some("rows that are there get NULL in the new column".to_owned()),
-            });
-        }
-        self.txn
-            .change_metadata(id, MetadataChange::AddColumn(field(column).into()))
-            .await?;
         Ok(())
     }
 
@@ -370,7 +340,7 @@ impl Change<'_> {
     }
 }
 
-fn field(column: &ColumnDef) -> Field {
+pub(crate) fn field(column: &ColumnDef) -> Field {
     let mut field = Field::new(
         column.name.clone(),
         column.data_type.clone(),

@@ -9,6 +9,7 @@
 //! names the rows to change.
 //! Spec: docs/sql/.
 
+mod alter;
 mod catalog;
 mod copy;
 mod ddl;
@@ -36,7 +37,7 @@ pub use import::{ImportFile, ImportOptions, ImportProgress, ImportReport};
 pub use options::SessionOptions;
 pub use outcome::{Outcome, RowStream};
 pub use parser::{
-    AlterAction, ColumnDef, Copy, CreateTable, Delete, Explain, Insert, ParsedStatement, Show,
-    Statement, TableName, Update, is_incomplete, parse,
+    AddedColumn, AlterAction, ColumnDef, Copy, CreateTable, Delete, Explain, Insert,
+    ParsedStatement, Show, Statement, TableName, Update, is_incomplete, parse,
 };
 pub use session::Session;

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use datafusion::sql::sqlparser::ast::{Expr, Query};
-use tarndb_table::DataType;
+use tarndb_table::{ColumnPath, DataType, Position};
 use tarndb_txn::Isolation;
 
 /// `[schema.]table` as written.
@@ -146,6 +146,17 @@ pub struct CreateTable {
     pub query: Option<Box<Query>>,
 }
 
+/// A column of ADD COLUMN.
+#[derive(Clone, Debug)]
+pub struct AddedColumn {
+    /// Names of the column, and of what is inside, in which it is added.
+    pub parents: Vec<String>,
+    /// The column.
+    pub column: ColumnDef,
+    /// FIRST or AFTER.
+    pub position: Position,
+}
+
 /// What ALTER TABLE changes.
 #[derive(Clone, Debug)]
 pub enum AlterAction {
@@ -154,9 +165,37 @@ pub enum AlterAction {
     /// ADD COLUMN.
     AddColumns {
         /// The new columns.
-        columns: Vec<ColumnDef>,
+        columns: Vec<AddedColumn>,
         /// IF NOT EXISTS.
         if_not_exists: bool,
+    },
+    /// RENAME COLUMN.
+    RenameColumn {
+        /// The column.
+        column: ColumnPath,
+        /// Its new name.
+        to: String,
+    },
+    /// DROP COLUMN.
+    DropColumns {
+        /// The columns.
+        columns: Vec<ColumnPath>,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
+    /// ALTER COLUMN .. TYPE.
+    SetType {
+        /// The column.
+        column: ColumnPath,
+        /// Its new type.
+        data_type: DataType,
+    },
+    /// ALTER COLUMN .. SET or DROP NOT NULL.
+    SetNullable {
+        /// The column.
+        column: ColumnPath,
+        /// Whether NULL is allowed.
+        nullable: bool,
     },
     /// SET TBLPROPERTIES.
     SetOptions(Vec<(String, String)>),

@@ -9,7 +9,7 @@ use crate::error::SqlError;
 use crate::name::same;
 use crate::parser::ast::{AlterAction, ColumnDef, CreateTable, Statement, TableName};
 use crate::parser::cursor::Cursor;
-use crate::parser::{dml, types};
+use crate::parser::{alter, dml, types};
 
 /// A statement of this module; the cursor stands on its first word.
 pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -20,7 +20,7 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
         });
     }
     if cursor.word("alter") {
-        return alter(cursor);
+        return alter_table(cursor);
     }
     if cursor.word("drop") {
         return drop(cursor);
@@ -81,7 +81,7 @@ fn drop(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::DropTable { names, if_exists })
 }
 
-fn alter(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+fn alter_table(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     cursor.expect_word("table")?;
     let if_exists = cursor.words(&["if", "exists"]);
     let name = cursor.table_name()?;
@@ -97,18 +97,11 @@ fn alter_action(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
     if cursor.words(&["rename", "to"]) {
         return Ok(AlterAction::Rename(cursor.table_name()?));
     }
+    if let Some(action) = alter::column_action(cursor)? {
+        return Ok(action);
+    }
     if cursor.word("add") {
-        let _ = cursor.word("column") || cursor.word("columns");
-        let if_not_exists = cursor.words(&["if", "not", "exists"]);
-        let columns = if cursor.peek() == &Token::LParen {
-            cursor.list(column)?
-        } else {
-            vec![column(cursor)?]
-        };
-        return Ok(AlterAction::AddColumns {
-            columns,
-            if_not_exists,
-        });
+        return alter::add(cursor);
     }
     if cursor.word("set") {
         let _ = cursor.word("tblproperties") || cursor.word("properties");
@@ -121,7 +114,7 @@ fn alter_action(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
     }
     Err(cursor.unsupported(
         "this form of ALTER TABLE",
-        "RENAME TO, ADD COLUMN, SET TBLPROPERTIES and UNSET TBLPROPERTIES are there",
+        "RENAME TO, ADD, RENAME, DROP and ALTER COLUMN, SET and UNSET TBLPROPERTIES are there",
     ))
 }
 
@@ -243,7 +236,7 @@ fn partition_column(cursor: &mut Cursor<'_>) -> Result<(String, Option<ColumnDef
     Ok((column.name.clone(), Some(column)))
 }
 
-fn column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
+pub(crate) fn column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
     let constraint = ["constraint", "primary", "unique", "foreign", "check"];
     if cursor.at_any(&constraint) && matches!(cursor.peek_at(1), Token::LParen | Token::Word(_)) {
         let second = ["key", "("];

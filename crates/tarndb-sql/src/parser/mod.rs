@@ -6,6 +6,7 @@
 //! Does not: resolve names or types of expressions.
 
 mod admin;
+mod alter;
 pub(crate) mod ast;
 mod cursor;
 mod ddl;
@@ -19,8 +20,8 @@ mod types;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use ast::{
-    AlterAction, ColumnDef, Copy, CreateTable, Delete, Explain, Insert, Show, Statement, TableName,
-    Update,
+    AddedColumn, AlterAction, ColumnDef, Copy, CreateTable, Delete, Explain, Insert, Show,
+    Statement, TableName, Update,
 };
 pub(crate) use types::parse_type;
 

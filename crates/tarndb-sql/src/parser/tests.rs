@@ -1,5 +1,7 @@
 //! What parses, as what, and where errors point.
 
+use tarndb_table::{DataType, Position};
+
 use super::*;
 use crate::error::SqlError;
 
@@ -105,6 +107,62 @@ fn types_nest() {
             "string"
         ]
     );
+}
+
+#[test]
+fn columns_are_changed_by_their_paths() {
+    let action = |text: &str| match one(&format!("ALTER TABLE t {text}")) {
+        Statement::AlterTable { action, .. } => action,
+        other => panic!("{other:?}"),
+    };
+    for text in ["RENAME COLUMN A TO b", "rename a to B"] {
+        let AlterAction::RenameColumn { column, to } = action(text) else {
+            panic!("{text}");
+        };
+        assert_eq!(
+            (column.to_string().to_lowercase(), to.to_lowercase()),
+            ("a".into(), "b".into())
+        );
+    }
+    let AlterAction::DropColumns { columns, if_exists } =
+        action("DROP COLUMN IF EXISTS a.\"b.c\".d, e")
+    else {
+        panic!();
+    };
+    let names: Vec<_> = columns.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        (names, if_exists),
+        (vec!["a.`b.c`.d".to_owned(), "e".to_owned()], true)
+    );
+    let AlterAction::AddColumns { columns, .. } =
+        action("ADD COLUMNS (a.b INT COMMENT 'x' FIRST, c TEXT AFTER d, e DATE)")
+    else {
+        panic!();
+    };
+    assert_eq!(columns[0].parents, ["a"]);
+    assert_eq!(columns[0].position, Position::First);
+    assert_eq!(columns[1].position, Position::After("d".to_owned()));
+    assert_eq!(columns[2].position, Position::Last);
+    for text in [
+        "ALTER COLUMN a.b TYPE BIGINT",
+        "alter column a.b set data type int8",
+    ] {
+        let AlterAction::SetType { column, data_type } = action(text) else {
+            panic!("{text}");
+        };
+        assert_eq!(
+            (column.to_string(), data_type),
+            ("a.b".to_owned(), DataType::Long)
+        );
+    }
+    for (text, expected) in [("SET NOT NULL", false), ("DROP NOT NULL", true)] {
+        let AlterAction::SetNullable { nullable, .. } = action(&format!("ALTER COLUMN a {text}"))
+        else {
+            panic!("{text}");
+        };
+        assert_eq!(nullable, expected);
+    }
+    assert!(matches!(action("RENAME TO u"), AlterAction::Rename(_)));
 }
 
 #[test]

@@ -268,7 +268,23 @@ fn widening_is_recorded_with_the_nearest_field() {
     for change in changes(&entry) {
         text += &format!("{}\n", serde_json::to_string(&change).unwrap());
     }
-    expect![[""]].assert_eq(&text);
+    expect![[r#"
+        Protocol { min_reader_version: 3, min_writer_version: 7, reader_features: Some({"typeWidening"}), writer_features: Some({"domainMetadata", "inCommitTimestamp", "tarndbManaged", "typeWidening"}) }
+        a: decimal(20,0) [{"fromType":"integer","toType":"long"},{"fromType":"long","toType":"decimal(20,0)"}]
+        s: struct
+          x: integer
+          y: array
+            z: double [{"fromType":"integer","toType":"double"}]
+        m: map<string,decimal(12,2)> [{"fieldPath":"value","fromType":"integer","toType":"decimal(12,2)"}]
+        p: string
+        {"delta.enableInCommitTimestamps": "true", "delta.enableTypeWidening": "true"}
+        {"set":{"key":"delta.enableTypeWidening","value":"true"}}
+        {"widenColumn":{"column":"a","type":"long"}}
+        {"widenColumn":{"column":"s.y.element.z","type":"double"}}
+        {"widenColumn":{"column":"m.value","type":"decimal(12,2)"}}
+        {"widenColumn":{"column":"A","type":"decimal(20,0)"}}
+        {"addFeature":{"name":"typeWidening"}}
+    "#]].assert_eq(&text);
 }
 
 #[test]
