@@ -13,6 +13,7 @@ use tarndb_table::{DataType, Field, Physical, Schema};
 use crate::action::{Metadata, Protocol};
 use crate::error::DeltaError;
 use crate::schema_json::parse_schema;
+use crate::type_changes;
 
 /// Name of the feature.
 pub(crate) const FEATURE: &str = "columnMapping";
@@ -60,10 +61,11 @@ pub(crate) fn mode(protocol: &Protocol, metadata: &Metadata) -> Result<MappingMo
 /// The schema of a table under a protocol.
 ///
 /// # Errors
-/// As [`parse_schema`]; `BadSchema` for a mapped table with a field that is not mapped, or two
+/// As [`parse_schema`]; `UnsupportedTypeChange`; `BadSchema` for a mapped table with a field that is not mapped, or two
 /// that are mapped to one.
 pub fn table_schema(protocol: &Protocol, metadata: &Metadata) -> Result<Schema, DeltaError> {
     let mut schema = parse_schema(&metadata.schema_string)?;
+    type_changes::check(protocol, &schema)?;
     let by_id = match mode(protocol, metadata)? {
         MappingMode::None => return Ok(schema),
         MappingMode::Name => false,

@@ -110,7 +110,7 @@ impl<'a> Parts<'a> {
                 Action::Txn(txn) => {
                     parts.app_txns.insert(txn.app_id.clone(), txn.version);
                 }
-                Action::Domain(_) | Action::Sidecar(_) => {}
+                Action::Domain(_) | Action::Cdc(_) | Action::Sidecar(_) => {}
             }
         }
         Ok(parts)

@@ -47,6 +47,73 @@ pub enum DeltaError {
         /// The type's name in the schema.
         type_name: String,
     },
+    /// A column's type was changed in a way this build does not know.
+    #[error(
+        "the column's type was changed in a way that this build does not know, so that older \
+         files cannot be read: column={column}, from={from}, to={to}"
+    )]
+    UnsupportedTypeChange {
+        /// Column.
+        column: String,
+        /// The earlier type.
+        from: String,
+        /// The later type.
+        to: String,
+    },
+    /// A catalog manages the table: only with what the catalog says can it be read.
+    #[error(
+        "a catalog manages this table; open it through the catalog, for its files alone may be \
+         stale: feature=catalogManaged"
+    )]
+    CatalogManaged,
+    /// The change feed was off at a version of the range.
+    #[error(
+        "the table kept no change feed at a version of the range; ask for a range in which \
+         delta.enableChangeDataFeed was true: version={version}"
+    )]
+    ChangeFeedOff {
+        /// The version.
+        version: u64,
+    },
+    /// Columns of a version do not fit those at the end of the range.
+    #[error(
+        "a column was dropped, renamed or changed within the range; ask for a range that ends \
+         before or begins after that: version={version}, column={column}"
+    )]
+    ChangeFeedSchema {
+        /// The version whose column it is.
+        version: u64,
+        /// The column.
+        column: String,
+    },
+    /// A range of versions that is not there.
+    #[error("there is no such range of versions: first={first}, last={last}, newest={newest}")]
+    ChangeRange {
+        /// First version asked for.
+        first: u64,
+        /// Last version asked for.
+        last: u64,
+        /// Newest version of the table.
+        newest: u64,
+    },
+    /// A removal that does not say which partition its file was of.
+    #[error(
+        "a removed file cannot be read, since its removal does not tell its size and partition \
+         and the version before is gone; ask for a later range: path={path}"
+    )]
+    RemovalTellsTooLittle {
+        /// As in the log.
+        path: String,
+    },
+    /// A table that no catalog manages was opened as one.
+    #[error("no catalog manages this table: open it by its path")]
+    NotCatalogManaged,
+    /// A catalog's answer contradicts itself or the table's log.
+    #[error("the catalog's commits do not fit together: reason={reason}")]
+    BadCatalogTail {
+        /// What does not fit.
+        reason: String,
+    },
     /// The table needs a reader feature that this build does not have.
     #[error(
         "reading this table needs a feature that this build does not have (use a newer build, or \
@@ -286,6 +353,8 @@ impl DeltaError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::UnsupportedType { .. }
+            | Self::UnsupportedTypeChange { .. }
+            | Self::CatalogManaged
             | Self::UnsupportedReaderFeature { .. }
             | Self::UnsupportedWriterFeature { .. }
             | Self::ManagedByDatabase => ErrorClass::Unsupported,
@@ -300,12 +369,15 @@ impl DeltaError {
             | Self::BadDeletionVector { .. }
             | Self::LyingCheckpoint { .. }
             | Self::BadCheckpoint { .. }
+            | Self::BadCatalogTail { .. }
             | Self::TailGap { .. } => ErrorClass::Corrupt,
             Self::Segment(source) => match source {
                 SegmentError::TooOld { .. } | SegmentError::TooNew { .. } => ErrorClass::NotFound,
                 _ => ErrorClass::Corrupt,
             },
-            Self::NotATable { .. } | Self::NoVersionAt { .. } => ErrorClass::NotFound,
+            Self::NotATable { .. }
+            | Self::RemovalTellsTooLittle { .. }
+            | Self::NoVersionAt { .. } => ErrorClass::NotFound,
             Self::NoSuchColumn { .. }
             | Self::ColumnExists { .. }
             | Self::ColumnInUse { .. }
@@ -314,6 +386,10 @@ impl DeltaError {
             | Self::NewColumnNotNull { .. }
             | Self::PropertyRefused { .. }
             | Self::PropertyMalformed { .. }
+            | Self::NotCatalogManaged
+            | Self::ChangeFeedOff { .. }
+            | Self::ChangeFeedSchema { .. }
+            | Self::ChangeRange { .. }
             | Self::AppendOnly => ErrorClass::Invalid,
             Self::IllegalCommit { .. }
             | Self::ForeignState

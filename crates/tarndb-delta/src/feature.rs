@@ -30,14 +30,23 @@ pub(crate) const VACUUM_PROTOCOL_CHECK: &str = "vacuumProtocolCheck";
 pub const MANAGED: &str = "tarndbManaged";
 
 /// Reader features whose duty this build fulfils.
-pub const READER_FEATURES: [&str; 6] = [
+pub const READER_FEATURES: [&str; 12] = [
+    CATALOG_MANAGED,
     "columnMapping",
     DELETION_VECTORS,
     TIMESTAMP_NTZ,
     "timestampWithoutTimezone",
+    "typeWidening",
+    "typeWidening-preview",
     "v2Checkpoint",
     "vacuumProtocolCheck",
+    "variantType",
+    "variantType-preview",
+    // Files that make use of it are refused one by one.
+    "variantShredding",
 ];
+/// Reader feature of tables whose commits a catalog decides.
+pub(crate) const CATALOG_MANAGED: &str = "catalogManaged";
 
 /// Writer features whose duty this build fulfils on managed tables.
 pub const WRITER_FEATURES: &[&str] = &[

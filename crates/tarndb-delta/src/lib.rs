@@ -10,11 +10,12 @@
 //! - `replay`, `load`, [`state`]: from actions to a table's state; `checkpoint`: both ways.
 //! - [`feature`], `property`: what this build may read and write, and which properties it obeys.
 //! - `encode`, [`effects`], [`codec`]: commits.
-//! - `encode`, [`effects`], [`codec`]: commits of managed tables.
 //! - `references`, `log_cleanup`: which files are needed, and which of the log can go.
+//! - [`changes`]: the change feed.
 //! - [`native`]: any Delta table by path.
 
 pub mod action;
+pub mod changes;
 pub mod codec;
 pub mod column_mapping;
 pub mod effects;
@@ -34,11 +35,13 @@ mod property;
 mod references;
 mod replay;
 mod stats_json;
+mod type_changes;
 
 pub use codec::DeltaCodec;
 pub use error::DeltaError;
 pub use native::{
-    Compacted, Conflict, ConflictKind, NativeCommit, NativeError, NativeIsolation, NativeTable,
-    NativeTarget, Reads, ReplacedPartitions, open_native,
+    CatalogTail, Compacted, Conflict, ConflictKind, HistoryEntry, NativeCommit, NativeError,
+    NativeIsolation, NativeTable, NativeTarget, RatifiedCommit, RatifiedContent, Reads,
+    ReplacedPartitions, native_changes, native_history, open_native, open_with_tail,
 };
 pub use state::DeltaState;

@@ -33,6 +33,21 @@ const LISTINGS_MAX: usize = 3;
 /// One GET (hint), one LIST, two to three GETs for the checkpoint, one per commit after it.
 pub(crate) async fn load(request: LoadRequest<'_>) -> Result<TableState, DeltaError> {
     let log = path::log_dir(request.location);
+    let replay = replay_with_tail(&request, &log).await?;
+    replay.finish(request.target.0, log.as_ref())
+}
+
+/// As [`load`], for a table whose commits a catalog decides.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) async fn load_by_catalog(request: LoadRequest<'_>) -> Result<TableState, DeltaError> {
+    let log = path::log_dir(request.location);
+    let replay = replay_with_tail(&request, &log).await?;
+    replay.by_catalog().finish(request.target.0, log.as_ref())
+}
+
+async fn replay_with_tail(request: &LoadRequest<'_>, log: &Path) -> Result<Replay, DeltaError> {
     let tail: BTreeMap<u64, &Arc<Entry>> = request
         .tail
         .iter()
@@ -44,7 +59,7 @@ pub(crate) async fn load(request: LoadRequest<'_>) -> Result<TableState, DeltaEr
         Some(published) => {
             let reader = LogReader {
                 store: request.store,
-                log: &log,
+                log,
                 copies: &tail,
             };
             let reached = published.0.min(target);
@@ -63,9 +78,9 @@ pub(crate) async fn load(request: LoadRequest<'_>) -> Result<TableState, DeltaEr
                 log: log.to_string(),
             });
         };
-        replay.commit(entry_actions(entry, &log)?)?;
+        replay.commit(entry_actions(entry, log)?)?;
     }
-    replay.finish(target, log.as_ref())
+    Ok(replay)
 }
 
 /// The state at `target`, or the newest, by the table's own log alone.

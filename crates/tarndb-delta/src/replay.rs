@@ -33,6 +33,8 @@ pub(crate) struct Replay {
     fresh: Vec<String>,
     /// Files of the checkpoint that is being read.
     packer: Packer,
+    /// A catalog says which commits there are.
+    by_catalog: bool,
 }
 
 /// What the schema adds to the files of a large checkpoint when they are unpacked.
@@ -66,7 +68,17 @@ impl Replay {
             in_commit_timestamp: state.in_commit_timestamp,
             fresh: Vec::new(),
             packer: Packer::default(),
+            by_catalog: delta
+                .protocol
+                .lists_reader_feature(feature::CATALOG_MANAGED),
         })
+    }
+
+    /// The same, for a table whose commits a catalog supplies.
+    #[must_use]
+    pub(crate) fn by_catalog(mut self) -> Self {
+        self.by_catalog = true;
+        self
     }
 
     /// Applies one commit.
@@ -164,7 +176,7 @@ impl Replay {
             Action::Domain(domain) => {
                 self.domains.insert(domain.domain, domain.configuration);
             }
-            Action::Sidecar(_) => {}
+            Action::Cdc(_) | Action::Sidecar(_) => {}
         }
         Ok(())
     }
@@ -235,6 +247,9 @@ impl Replay {
             });
         };
         feature::check_read(&protocol, &metadata)?;
+        if protocol.lists_reader_feature(feature::CATALOG_MANAGED) && !self.by_catalog {
+            return Err(DeltaError::CatalogManaged);
+        }
         let schema = match self.schema.take() {
             Some(schema) => schema,
             None => Arc::new(column_mapping::table_schema(&protocol, &metadata)?),

@@ -55,6 +55,7 @@ fn parse_type(
                 value: Box::new(member(object, "valueType", at)?),
                 value_contains_null: flag(object, "valueContainsNull", at)?,
             }),
+            Some("variant") => Ok(DataType::Variant),
             Some(other) => Err(DeltaError::UnsupportedType {
                 column: at.to_owned(),
                 type_name: other.to_owned(),

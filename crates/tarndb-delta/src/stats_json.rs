@@ -12,6 +12,8 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime, SecondsFormat};
 use serde_json::value::RawValue;
 use tarndb_table::{ColumnStats, DataType, Field, Scalar, Schema, Statistics};
 
+use crate::type_changes::TYPE_CHANGES;
+
 type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 /// Strings of exactly this many characters may be cut maxima that were not marked as cut.
@@ -73,7 +75,7 @@ fn collect(
         path.push(field.stored_name().to_owned());
         match &field.data_type {
             DataType::Struct(children) => collect(part, cell, children, path, columns),
-            data_type => set_cell(part, cell, data_type, path, columns),
+            _ => set_cell(part, cell, field, path, columns),
         }
         path.pop();
     }
@@ -82,7 +84,7 @@ fn collect(
 fn set_cell(
     part: Part,
     cell: &RawValue,
-    data_type: &DataType,
+    field: &Field,
     path: &[String],
     columns: &mut BTreeMap<Vec<String>, ColumnStats>,
 ) {
@@ -92,19 +94,45 @@ fn set_cell(
         }
         return;
     }
-    let Some(value) = parse_scalar(cell, data_type) else {
+    let Some(value) = parse_scalar(cell, &field.data_type) else {
         return;
     };
     let column = columns.entry(path.to_vec()).or_default();
     if part == Part::Min {
-        column.min = Some(value);
+        column.min = Some(lower_bound(value, field));
     } else {
-        column.max = Some(close_cut(value));
+        column.max = Some(upper_bound(value, field));
+    }
+}
+
+/// A minimum of `field` as a bound of the values that files hold.
+pub(crate) fn lower_bound(value: Scalar, field: &Field) -> Scalar {
+    match value {
+        Scalar::Double(value) => Scalar::Double(value.min(once_float(value, field))),
+        other => other,
+    }
+}
+
+/// A maximum of `field` as a bound of the values that files hold.
+pub(crate) fn upper_bound(value: Scalar, field: &Field) -> Scalar {
+    match value {
+        Scalar::Double(value) => Scalar::Double(value.max(once_float(value, field))),
+        other => close_cut(other),
+    }
+}
+
+/// The value that a column which was once of floats may hold for a bound: written as the float's
+/// shortest text, it is another number when read as a double.
+fn once_float(value: f64, field: &Field) -> f64 {
+    let widened = field.data_type == DataType::Double && field.metadata.contains_key(TYPE_CHANGES);
+    match widened {
+        true => f64::from(value as f32),
+        false => value,
     }
 }
 
 /// A string maximum that may have been cut without a mark becomes a bound again.
-pub(crate) fn close_cut(value: Scalar) -> Scalar {
+fn close_cut(value: Scalar) -> Scalar {
     match value {
         Scalar::String(mut text) if text.chars().count() == SUSPICIOUS_CHARS => {
             text.push(char::MAX);
@@ -121,7 +149,12 @@ fn parse_scalar(cell: &RawValue, data_type: &DataType) -> Option<Scalar> {
         DataType::Byte | DataType::Short | DataType::Integer | DataType::Long => {
             json.parse().ok().map(Scalar::Long)
         }
-        DataType::Float | DataType::Double => {
+        DataType::Float => {
+            // The shortest text of a float is another number as a double.
+            let value: f32 = json.parse().ok()?;
+            value.is_finite().then_some(Scalar::Double(value.into()))
+        }
+        DataType::Double => {
             let value: f64 = json.parse().ok()?;
             value.is_finite().then_some(Scalar::Double(value))
         }

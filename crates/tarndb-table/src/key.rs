@@ -264,6 +264,7 @@ impl<'a> Values<'a> {
             DataType::Array { .. }
             | DataType::Map { .. }
             | DataType::Struct(_)
+            | DataType::Variant
             | DataType::Void => {
                 return None;
             }

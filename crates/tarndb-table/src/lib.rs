@@ -39,7 +39,7 @@ pub use fragment::{DataFile, data_key};
 pub use key::{KeyColumns, Keys, key_hash, row_text};
 pub use parquet::read::{
     DataFileReader, FileToRead, LiveRows, Opened, ReadOptions, Selected, Wanted, file_statistics,
-    open_file, parquet_row_count, read_file, read_file_rows,
+    open_file, parquet_row_count, read_file, read_file_rows, without_int96,
 };
 pub use parquet::upload::store_held;
 pub use parquet::write::{HeldLimits, TableWriter, Written};

@@ -133,7 +133,11 @@ pub(crate) fn array_value(
         DataType::Timestamp | DataType::TimestampNtz => {
             value!(TimestampMicrosecondType).map(Scalar::TimestampMicros)
         }
-        DataType::Array { .. } | DataType::Map { .. } | DataType::Struct(_) | DataType::Void => {
+        DataType::Array { .. }
+        | DataType::Map { .. }
+        | DataType::Struct(_)
+        | DataType::Variant
+        | DataType::Void => {
             return Err(unwritable(
                 data_type,
                 "",
@@ -226,7 +230,9 @@ pub fn parse_partition_value(
             text::parse_timestamp(text.trim()).map(Scalar::TimestampMicros)
         }
         DataType::Void => return Ok(None),
-        DataType::Array { .. } | DataType::Map { .. } | DataType::Struct(_) => None,
+        DataType::Array { .. } | DataType::Map { .. } | DataType::Struct(_) | DataType::Variant => {
+            None
+        }
     };
     scalar
         .map(Some)

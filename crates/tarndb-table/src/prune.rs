@@ -93,6 +93,8 @@ struct Known {
     no_nulls: bool,
     /// Every live row is NULL.
     all_nulls: bool,
+    /// Every live row has the one value, a partition's.
+    is_exact: bool,
 }
 
 /// Whether `file` may hold a live row for which `predicate` is true.
@@ -125,13 +127,19 @@ impl Known {
         }
         let min = self.min.as_ref().and_then(|min| min.partial_cmp(value));
         let max = self.max.as_ref().and_then(|max| max.partial_cmp(value));
+        // Many writers leave NaN out of the bounds, and NaN is greater than every number.
+        let beyond_max = matches!(value, Scalar::Double(_)) && !self.is_exact;
         match op {
             Comparison::Equal => min != Some(Ordering::Greater) && max != Some(Ordering::Less),
-            Comparison::NotEqual => min != Some(Ordering::Equal) || max != Some(Ordering::Equal),
+            Comparison::NotEqual => {
+                beyond_max || min != Some(Ordering::Equal) || max != Some(Ordering::Equal)
+            }
             Comparison::Less => !matches!(min, Some(Ordering::Greater | Ordering::Equal)),
             Comparison::LessOrEqual => min != Some(Ordering::Greater),
-            Comparison::Greater => !matches!(max, Some(Ordering::Less | Ordering::Equal)),
-            Comparison::GreaterOrEqual => max != Some(Ordering::Less),
+            Comparison::Greater => {
+                beyond_max || !matches!(max, Some(Ordering::Less | Ordering::Equal))
+            }
+            Comparison::GreaterOrEqual => beyond_max || max != Some(Ordering::Less),
         }
     }
 }
@@ -152,6 +160,7 @@ fn known_of(
             max: value,
             no_nulls: !is_null,
             all_nulls: is_null,
+            is_exact: true,
         });
     }
     let stats = file.stats.as_ref()?;
@@ -162,6 +171,7 @@ fn known_of(
         max: column.upper_bound(),
         no_nulls: nulls == Some(0),
         all_nulls: nulls.is_some() && nulls == stats.num_records,
+        is_exact: false,
     })
 }
 

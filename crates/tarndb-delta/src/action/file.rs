@@ -1,4 +1,4 @@
-//! `add`, `remove` and the descriptor of a deletion vector, as they stand in the log.
+//! `add`, `remove`, `cdc` and the descriptor of a deletion vector, as they stand in the log.
 //!
 //! Invariant: `path` is kept byte for byte, for engines compare it in different ways.
 //! Spec: Delta PROTOCOL, "Add File and Remove File", "Deletion Vector Descriptor Schema".
@@ -112,4 +112,23 @@ pub struct Remove {
     /// Of the add.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_row_commit_version: Option<i64>,
+}
+
+/// A file of changed rows; no part of the table's rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cdc {
+    /// As that of an `add`.
+    pub path: String,
+    /// By (physical) partition column name.
+    #[serde(default, deserialize_with = "null_default")]
+    pub partition_values: PartitionValues,
+    /// Bytes of the file.
+    pub size: i64,
+    /// Always false.
+    #[serde(default, deserialize_with = "null_default")]
+    pub data_change: bool,
+    /// Never needed for correctness.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<BTreeMap<String, Option<String>>>,
 }

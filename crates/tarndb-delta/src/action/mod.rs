@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use commit_info::{Change, CommitInfo, TarnInfo};
-pub use file::{Add, DeletionVector, Remove};
+pub use file::{Add, Cdc, DeletionVector, Remove};
 pub use metadata::{Format, Metadata, Protocol};
 
 use crate::error::DeltaError;
@@ -60,7 +60,7 @@ pub struct Sidecar {
     pub modification_time: i64,
 }
 
-/// One action of a commit or a checkpoint. What readers ignore (cdc, unknown) is not here.
+/// One action of a commit or a checkpoint. What readers ignore (unknown ones) is not here.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// About the commit itself.
@@ -73,6 +73,8 @@ pub enum Action {
     Add(Box<Add>),
     /// A file is no longer live.
     Remove(Box<Remove>),
+    /// A file tells rows that the commit changed.
+    Cdc(Box<Cdc>),
     /// An application's number.
     Txn(AppTxn),
     /// A domain's configuration.
@@ -96,6 +98,8 @@ struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     remove: Option<Remove>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    cdc: Option<Cdc>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     txn: Option<AppTxn>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     domain_metadata: Option<DomainMetadata>,
@@ -113,6 +117,7 @@ impl Line {
         into.extend(self.meta_data.map(|data| Action::Metadata(Box::new(data))));
         into.extend(self.add.map(|add| Action::Add(Box::new(add))));
         into.extend(self.remove.map(|remove| Action::Remove(Box::new(remove))));
+        into.extend(self.cdc.map(|cdc| Action::Cdc(Box::new(cdc))));
         into.extend(self.txn.map(Action::Txn));
         into.extend(self.domain_metadata.map(Action::Domain));
         into.extend(self.sidecar.map(Action::Sidecar));
@@ -132,6 +137,7 @@ impl Action {
             Self::Metadata(metadata) => line.meta_data = Some(*metadata),
             Self::Add(add) => line.add = Some(*add),
             Self::Remove(remove) => line.remove = Some(*remove),
+            Self::Cdc(cdc) => line.cdc = Some(*cdc),
             Self::Txn(txn) => line.txn = Some(txn),
             Self::Domain(domain) => line.domain_metadata = Some(domain),
             Self::Sidecar(sidecar) => line.sidecar = Some(sidecar),

@@ -34,7 +34,8 @@ fn unknown_actions_fields_nulls_crlf_and_blank_lines_are_read() {
         "{\"txn\":{\"appId\":\"app\",\"version\":-1,\"lastUpdated\":null}}",
     );
     let actions = parse_commit(text.as_bytes(), "f").unwrap();
-    assert_eq!(actions.len(), 3);
+    assert_eq!(actions.len(), 4);
+    assert!(matches!(&actions[2], Action::Cdc(cdc) if cdc.path == "c"));
     let Action::CommitInfo(info) = &actions[0] else {
         panic!("{actions:?}");
     };

@@ -4,14 +4,18 @@
 //! columns are ignored and missing ones are null.
 //! Spec: Delta PROTOCOL, "Checkpoints", "Sidecar Files".
 
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use futures::TryStreamExt;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
+use parquet::errors::ParquetError;
 use parquet::schema::types::SchemaDescriptor;
 use tarndb_storage::{ObjectInfo, Path, Store};
+use tarndb_table::without_int96;
 
 use super::columns::Group;
 use super::source::{CheckpointSource, failure};
@@ -78,13 +82,11 @@ async fn read_file(
         return apply(parse_commit(&bytes, file.as_ref())?, replay, sidecars);
     }
     let fail = |error| failure(file, error);
-    let source = CheckpointSource::open(store, file, size_bytes)
+    let mut source = CheckpointSource::open(store, file, size_bytes)
         .await
         .map_err(fail)?;
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let builder = ParquetRecordBatchStreamBuilder::new_with_options(source, options)
-        .await
-        .map_err(fail)?;
+    let metadata = footer(&mut source).await.map_err(fail)?;
+    let builder = ParquetRecordBatchStreamBuilder::new_with_metadata(source, metadata);
     let mask = projection(builder.parquet_schema());
     let builder = builder.with_batch_size(BATCH_ROWS).with_projection(mask);
     let mut stream = builder.build().map_err(fail)?;
@@ -105,6 +107,20 @@ async fn read_file(
         apply(adds, replay, sidecars)?;
     }
     Ok(())
+}
+
+/// The footer; INT96 timestamps are read as microseconds, for far dates overflow in nanoseconds.
+async fn footer(source: &mut CheckpointSource) -> Result<ArrowReaderMetadata, ParquetError> {
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let loaded = ArrowReaderMetadata::load_async(source, options).await?;
+    let descriptor = loaded.metadata().file_metadata().schema_descr();
+    match without_int96(loaded.schema(), descriptor) {
+        None => Ok(loaded),
+        Some(schema) => {
+            let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
+            ArrowReaderMetadata::try_new(Arc::clone(loaded.metadata()), options)
+        }
+    }
 }
 
 fn apply(

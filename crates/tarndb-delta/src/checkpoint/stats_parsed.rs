@@ -1,7 +1,7 @@
 //! `add.stats_parsed`: statistics as Parquet columns, for checkpoints without the JSON text.
 //!
-//! Invariant: a cell of an unexpected type counts as absent; timestamps of nanoseconds
-//! (INT96) are left out, for far dates overflow there.
+//! Invariant: a cell of an unexpected type counts as absent; timestamps of nanoseconds are left
+//! out (INT96 ones come as microseconds), for far dates overflow there.
 //! Spec: Delta PROTOCOL, "Checkpoint Schema" (stats_parsed).
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimestampMicrosecondType,
+    Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, DataType as ArrowType, TimeUnit};
@@ -17,7 +17,7 @@ use tarndb_table::{DataType, Field, Scalar, Schema, Statistics};
 
 use super::columns::Group;
 use crate::action::Action;
-use crate::stats_json;
+use crate::stats_json::{self, lower_bound, upper_bound};
 
 /// Gives those `adds` of `batch` that have no statistics the text of the parsed ones.
 pub(super) fn attach(
@@ -99,13 +99,19 @@ fn collect(
                 collect(part, child, row, children, names, into);
             }
         } else {
-            set(part, array, row, names, into);
+            set(part, array, row, (names, field), into);
         }
         names.pop();
     }
 }
 
-fn set(part: Part, array: &ArrayRef, row: usize, names: &[String], into: &mut Statistics) {
+fn set(
+    part: Part,
+    array: &ArrayRef,
+    row: usize,
+    (names, field): (&[String], &Field),
+    into: &mut Statistics,
+) {
     let Some(value) = scalar(array, row) else {
         return;
     };
@@ -113,8 +119,8 @@ fn set(part: Part, array: &ArrayRef, row: usize, names: &[String], into: &mut St
     match (part, value) {
         (Part::Nulls, Scalar::Long(count)) => column.null_count = u64::try_from(count).ok(),
         (Part::Nulls, _) => {}
-        (Part::Min, value) => column.min = Some(value),
-        (Part::Max, value) => column.max = Some(stats_json::close_cut(value)),
+        (Part::Min, value) => column.min = Some(lower_bound(value, field)),
+        (Part::Max, value) => column.max = Some(upper_bound(value, field)),
     }
 }
 
@@ -132,6 +138,10 @@ fn scalar(array: &ArrayRef, row: usize) -> Option<Scalar> {
             array.as_primitive::<Decimal128Type>().value(row),
             u8::try_from(*scale).ok()?,
         ),
+        ArrowType::Timestamp(TimeUnit::Millisecond, _) => {
+            let millis = array.as_primitive::<TimestampMillisecondType>().value(row);
+            Scalar::TimestampMicros(millis.checked_mul(1000)?)
+        }
         ArrowType::Timestamp(TimeUnit::Microsecond, _) => {
             Scalar::TimestampMicros(array.as_primitive::<TimestampMicrosecondType>().value(row))
         }

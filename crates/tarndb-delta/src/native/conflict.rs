@@ -179,7 +179,7 @@ impl Current {
         };
         for action in actions {
             match action {
-                Action::CommitInfo(_) | Action::Sidecar(_) => continue,
+                Action::CommitInfo(_) | Action::Cdc(_) | Action::Sidecar(_) => continue,
                 Action::Add(add) => {
                     current.adds = true;
                     current.only_moves &= !add.data_change;
@@ -282,7 +282,7 @@ impl<'a> Winner<'a> {
                 Action::Domain(domain) => {
                     winner.domains.insert(&domain.domain);
                 }
-                Action::Sidecar(_) => {}
+                Action::Cdc(_) | Action::Sidecar(_) => {}
             }
         }
         // A commit that removes files is no blind append, whatever it says of itself.

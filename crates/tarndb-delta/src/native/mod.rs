@@ -4,7 +4,8 @@
 //! put-if-absent of the next version, side by side with other engines.
 //! Spec: Delta PROTOCOL; docs/format/native.md.
 //!
-//! - `open`: reading, by version or time.
+//! - `open`: reading, by version or time; `catalog`: with what a catalog says; `changes`: the
+//!   change feed; `history`.
 //! - `protocol`, `permit`: which tables may be written.
 //! - [`table`]: a table open for writing; `write`, `rows`, `compact`: what can be done to it.
 //! - `commit`: the loop that commits; [`conflict`], `allowed`: who may be committed after whom.
@@ -14,20 +15,27 @@ pub(crate) mod permit;
 pub(crate) mod protocol;
 
 mod allowed;
+mod catalog;
+mod changes;
 mod checksum;
 mod commit;
 mod compact;
 pub mod conflict;
 pub mod error;
+mod history;
 mod open;
 mod rows;
 pub mod table;
+mod times;
 mod write;
 
+pub use catalog::{CatalogTail, RatifiedCommit, RatifiedContent, open_with_tail};
+pub use changes::native_changes;
 pub use commit::NativeCommit;
 pub use compact::Compacted;
 pub use conflict::{Conflict, ConflictKind, NativeIsolation, Reads};
 pub use error::NativeError;
+pub use history::{HistoryEntry, native_history};
 pub use open::{NativeTarget, open_native};
 pub use table::NativeTable;
 pub use write::ReplacedPartitions;

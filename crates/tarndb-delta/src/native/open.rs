@@ -3,10 +3,10 @@
 //! Invariant: protocol, schema and files are those of the version read.
 //! Spec: Delta PROTOCOL, "Requirements for Readers"; in-commit timestamps for time travel.
 
-use tarndb_log::FileName;
-use tarndb_storage::{ObjectInfo, Path, Store};
+use tarndb_storage::{Path, Store};
 use tarndb_table::{TableError, TableState};
 
+use super::times::file_times;
 use crate::action::{Action, parse_commit};
 use crate::error::DeltaError;
 use crate::load::{commit_key, load_own_log};
@@ -99,19 +99,6 @@ async fn version_at(store: &Store, location: &Path, at: i64) -> Result<u64, Delt
         .map(|(version, _)| *version);
     let time = |entry: Option<&(u64, i64)>| entry.map_or(0, |(_, time)| *time);
     found.ok_or_else(|| none(time(old.first()), time(old.last())))
-}
-
-/// Versions and file times, each at least one millisecond after the one before.
-fn file_times(listing: &[ObjectInfo], log: &Path) -> Vec<(u64, i64)> {
-    let mut last = i64::MIN;
-    let mut times = Vec::new();
-    for object in listing {
-        if let Some(FileName::Commit(version)) = FileName::parse(log, &object.key) {
-            last = object.last_modified.0.max(last.saturating_add(1));
-            times.push((version, last));
-        }
-    }
-    times
 }
 
 /// The last of `versions` whose in-commit timestamp is not after `at`.

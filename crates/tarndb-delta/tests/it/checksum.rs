@@ -99,6 +99,10 @@ fn cell(array: &ArrayRef, row: usize, data_type: &DataType) -> String {
             )
         }
         DataType::Void => "~".to_owned(),
+        DataType::Variant => {
+            let parts = ["metadata", "value"].map(|name| Field::new(name, DataType::Binary, false));
+            cell(array, row, &DataType::Struct(parts.to_vec()))
+        }
         DataType::Struct(fields) => {
             let columns = array.as_struct();
             let texts: Vec<String> = fields

@@ -7,6 +7,7 @@
 
 pub(crate) mod damage;
 pub(crate) mod float_bounds;
+mod own;
 mod predicate;
 mod prune;
 mod reader;

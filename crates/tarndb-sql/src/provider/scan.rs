@@ -34,7 +34,7 @@ use crate::error::translate::carry_table;
 use crate::name::same;
 use crate::provider::damage::OfTable;
 use crate::provider::reader::Readers;
-use crate::provider::{Hidden, Pinned, TarnTable, prune, selection};
+use crate::provider::{Hidden, Pinned, TarnTable, own, prune, selection};
 
 /// Deletion vectors and row counts loaded at the same time.
 const PARALLEL_LOADS: usize = 16;
@@ -70,7 +70,10 @@ pub(crate) async fn plan(
     if kept.is_empty() {
         return Ok(Arc::new(EmptyExec::new(output)));
     }
-    refuse_deep_mapping(table)?;
+    let partitions = session.config_options().execution.target_partitions.max(1);
+    if own::is_needed(&table.pinned.state.schema) {
+        return own::plan(table, &projection, output, &kept, partitions, limit);
+    }
     let layout = Layout::of(table);
     let files = load_files(table, &layout, &kept).await?;
     let statistics = scan_statistics(table, &layout.schema, &kept);
@@ -83,7 +86,6 @@ pub(crate) async fn plan(
     let readers = Readers(table.pinned.store.clone());
     source = source.with_parquet_file_reader_factory(Arc::new(readers));
 
-    let partitions = session.config_options().execution.target_partitions.max(1);
     let indices = projection
         .iter()
         .map(|index| layout.position(*index))
@@ -95,25 +97,6 @@ pub(crate) async fn plan(
         .with_limit(limit)
         .build();
     rename(DataSourceExec::from_data_source(config), &output)
-}
-
-/// The engine finds columns by their names at the top only.
-fn refuse_deep_mapping(table: &TarnTable) -> Result<()> {
-    let fields = &table.pinned.state.schema.fields;
-    let deep = |field: &&tarndb_table::Field| {
-        field.data_type.is_mapped() || field.physical.as_ref().is_some_and(|p| p.by_id)
-    };
-    match fields.iter().find(deep) {
-        None => Ok(()),
-        Some(field) => {
-            let error = TableError::UnsupportedType {
-                column: field.name.clone(),
-                data_type: field.data_type.to_string(),
-                advice: "its column mapping is read by ids or inside structs",
-            };
-            Err(carry_table(&table.pinned.name, error))
-        }
-    }
 }
 
 /// Gives the columns their folded names, where these differ from the files'.

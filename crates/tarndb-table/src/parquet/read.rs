@@ -25,6 +25,8 @@ use crate::stats::{Statistics, StatsCollector};
 
 use open::OpenedFile;
 
+pub use open::without_int96;
+
 pub use reader::DataFileReader;
 pub use select::{FileToRead, Selected, Wanted};
 

@@ -12,14 +12,14 @@ use ::arrow::compute::kernels::cmp;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float32Array, Float64Array, RecordBatch, Scalar as ArrowScalar,
+    Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, Scalar as ArrowScalar,
 };
 
 use super::{Comparison, Predicate};
 use crate::error::TableError;
 use crate::key::canonical_float;
 use crate::partition::scalar_to_array;
-use crate::schema::{Field, Schema};
+use crate::schema::{DataType, Field, Schema};
 use crate::stats::Scalar;
 
 impl Predicate {
@@ -115,21 +115,27 @@ fn array<'a>(
 
 /// The literal as an array of one value in the column's type.
 fn literal(value: &Scalar, field: &Field) -> Result<ArrayRef, TableError> {
-    scalar_to_array(Some(value), &field.data_type, 1).map_err(|_| TableError::TypeMismatch {
+    // A literal that was rounded to a float would equal values that it does not.
+    let data_type = match &field.data_type {
+        DataType::Float => &DataType::Double,
+        data_type => data_type,
+    };
+    scalar_to_array(Some(value), data_type, 1).map_err(|_| TableError::TypeMismatch {
         column: field.name.clone(),
         data_type: field.data_type.to_string(),
         given: format!("{value:?}"),
     })
 }
 
-/// Arrow orders floats by their bits: with one zero and one NaN that is SQL's order.
+/// Arrow orders floats by their bits: with one zero and one NaN that is SQL's order. Floats are
+/// compared as doubles.
 fn comparable(array: &ArrayRef) -> ArrayRef {
     if let Some(floats) = array.as_primitive_opt::<Float64Type>() {
         let floats: Float64Array = floats.unary(canonical_float);
         return Arc::new(floats);
     }
     if let Some(floats) = array.as_primitive_opt::<Float32Type>() {
-        let floats: Float32Array = floats.unary(|value| canonical_float(value.into()) as f32);
+        let floats: Float64Array = floats.unary(|value| canonical_float(value.into()));
         return Arc::new(floats);
     }
     Arc::clone(array)

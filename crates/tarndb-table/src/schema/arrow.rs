@@ -21,6 +21,11 @@ pub(crate) const KEY_VALUE: &str = "key_value";
 pub(crate) const KEY: &str = "key";
 pub(crate) const VALUE: &str = "value";
 
+/// Names of the parts of a variant, in the order in which they are given out.
+pub(crate) const VARIANT_PARTS: [&str; 2] = ["metadata", "value"];
+/// The part that holds what a shredded variant keeps apart.
+pub(crate) const VARIANT_TYPED: &str = "typed_value";
+
 /// What to do with nanosecond timestamps of an Arrow schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Nanoseconds {
@@ -119,6 +124,7 @@ impl DataType {
                     .collect(),
             ),
             Self::Void => ArrowType::Null,
+            Self::Variant => ArrowType::Struct(variant_fields()),
         }
     }
 
@@ -133,6 +139,12 @@ impl DataType {
     ) -> Result<Self, TableError> {
         type_from_arrow(data_type, column, nanoseconds)
     }
+}
+
+/// The parts of a variant.
+pub(crate) fn variant_fields() -> Fields {
+    let part = |name: &str| ArrowField::new(name, ArrowType::Binary, false);
+    Fields::from(VARIANT_PARTS.map(part).to_vec())
 }
 
 fn field_from_arrow(

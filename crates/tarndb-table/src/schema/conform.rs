@@ -7,6 +7,7 @@
 //! Spec: Delta PROTOCOL, "Column Invariants" (NOT NULL); docs/format/delta.md, "Types".
 
 mod leaf;
+mod variant;
 
 use std::sync::Arc;
 
@@ -89,6 +90,7 @@ pub(crate) fn cast_array(
         _ => {}
     }
     match data_type {
+        DataType::Variant => variant::cast_variant(array, data_type, path),
         DataType::Struct(fields) => cast_struct(array, fields, data_type, path, source),
         DataType::Array {
             element,

@@ -72,6 +72,9 @@ pub enum DataType {
     Struct(Vec<Field>),
     /// Only NULLs; never in a data file.
     Void,
+    /// A value of any type, in the binary form of the Variant specification: given out as a
+    /// struct of two binaries, `metadata` and `value`. Only read, never written.
+    Variant,
 }
 
 impl fmt::Display for DataType {
@@ -110,6 +113,7 @@ impl DataType {
             Self::Timestamp => "timestamp",
             Self::TimestampNtz => "timestamp_ntz",
             Self::Void => "void",
+            Self::Variant => "variant",
             Self::Decimal { .. } | Self::Array { .. } | Self::Map { .. } | Self::Struct(_) => {
                 return None;
             }
@@ -136,6 +140,7 @@ impl DataType {
             Self::Timestamp,
             Self::TimestampNtz,
             Self::Void,
+            Self::Variant,
         ];
         if let Some(found) = simple.into_iter().find(|t| t.simple_name() == Some(text)) {
             return Ok(found);
@@ -163,11 +168,11 @@ impl DataType {
         .ok_or_else(unknown)
     }
 
-    /// Whether the type has parts (array, map, struct).
+    /// Whether the type has parts (array, map, struct, variant).
     pub fn is_nested(&self) -> bool {
         matches!(
             self,
-            Self::Array { .. } | Self::Map { .. } | Self::Struct(_)
+            Self::Array { .. } | Self::Map { .. } | Self::Struct(_) | Self::Variant
         )
     }
 
@@ -318,6 +323,7 @@ fn validate_type(data_type: &DataType, path: &str) -> Result<(), TableError> {
             ))
         }
         DataType::Void => Err(unsupported("give the column a type (CAST the NULLs)")),
+        DataType::Variant => Err(unsupported("this version reads variants but writes none")),
         _ => Ok(()),
     }
 }

@@ -14,7 +14,11 @@ use tarndb_table::{DataFile, DataType, Deletion, Field, Schema, TableError};
 
 use crate::fixture::*;
 
-async fn store_file(table: &Table, bytes: Vec<u8>, partition: Option<(&str, &str)>) -> DataFile {
+pub(crate) async fn store_file(
+    table: &Table,
+    bytes: Vec<u8>,
+    partition: Option<(&str, &str)>,
+) -> DataFile {
     let path = "other/f.parquet";
     let key = Path::parse(format!("{}/{path}", table.location)).unwrap();
     let size_bytes = bytes.len() as u64;
@@ -36,7 +40,7 @@ async fn store_file(table: &Table, bytes: Vec<u8>, partition: Option<(&str, &str
     }
 }
 
-fn parquet_bytes(rows: &RecordBatch) -> Vec<u8> {
+pub(crate) fn parquet_bytes(rows: &RecordBatch) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), None).unwrap();
     writer.write(rows).unwrap();

@@ -13,6 +13,7 @@ mod damage;
 mod fixture;
 mod fixtures;
 mod foreign;
+mod mapped;
 mod partitions;
 mod round_trip;
 mod sizes;

@@ -68,7 +68,7 @@ pub(super) fn read_error(key: &Path, error: ParquetError) -> TableError {
 }
 
 /// The file's Arrow schema with INT96 as microseconds; `None` when there is no INT96.
-fn without_int96(schema: &ArrowSchema, descriptor: &SchemaDescriptor) -> Option<ArrowSchema> {
+pub fn without_int96(schema: &ArrowSchema, descriptor: &SchemaDescriptor) -> Option<ArrowSchema> {
     let physical: Vec<_> = descriptor
         .columns()
         .iter()

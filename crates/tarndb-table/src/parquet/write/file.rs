@@ -107,17 +107,14 @@ impl FileLayout {
                 });
             }
         }
-        let void = |data_type: &DataType| *data_type == DataType::Void;
-        let nested_void = self
-            .file_schema
-            .fields
-            .iter()
-            .find(|f| f.data_type.any(&void));
-        match nested_void {
+        let unwritable =
+            |data_type: &DataType| matches!(data_type, DataType::Void | DataType::Variant);
+        let fields = &self.file_schema.fields;
+        match fields.iter().find(|f| f.data_type.any(&unwritable)) {
             Some(field) => Err(TableError::UnsupportedType {
                 column: field.name.clone(),
                 data_type: field.data_type.to_string(),
-                advice: "give the void field a type before writing",
+                advice: "no file can hold a void inside of it, and this version writes no variant",
             }),
             None if self.file_schema.fields.is_empty() => Err(TableError::NoColumns),
             None => Ok(()),

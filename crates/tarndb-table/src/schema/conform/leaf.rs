@@ -46,6 +46,45 @@ fn assignable(from: &ArrowType, to: &ArrowType) -> bool {
     related && source != Kind::Other && target != Kind::Other && can_cast_types(from, to)
 }
 
+/// Whether a file's column may be read as a table's: the same kind of value, or one that the
+/// format lets a column widen to. Values are still checked one by one.
+fn readable(from: &ArrowType, to: &DataType) -> bool {
+    match (kind(from), to) {
+        (Kind::Boolean, DataType::Boolean)
+        // Old writers left the annotation of texts away.
+        | (Kind::Text | Kind::Bytes, DataType::String | DataType::Binary) => true,
+        (Kind::Time, to) => match from {
+            ArrowType::Timestamp(_, _) => {
+                matches!(to, DataType::Timestamp | DataType::TimestampNtz)
+            }
+            _ => matches!(to, DataType::Date | DataType::TimestampNtz),
+        },
+        (Kind::Number, to) => readable_number(from, to),
+        _ => false,
+    }
+}
+
+fn readable_number(from: &ArrowType, to: &DataType) -> bool {
+    let exact_in_double = from.is_floating()
+        || (from.is_integer() && !matches!(from, ArrowType::Int64 | ArrowType::UInt64));
+    match (from, to) {
+        (_, DataType::Byte | DataType::Short | DataType::Integer | DataType::Long) => {
+            from.is_integer()
+        }
+        (_, DataType::Float) => matches!(from, ArrowType::Float16 | ArrowType::Float32),
+        (_, DataType::Double) => exact_in_double,
+        (
+            ArrowType::Decimal32(_, stored)
+            | ArrowType::Decimal64(_, stored)
+            | ArrowType::Decimal128(_, stored)
+            | ArrowType::Decimal256(_, stored),
+            DataType::Decimal { scale, .. },
+        ) => i16::from(*stored) <= i16::from(*scale),
+        (_, DataType::Decimal { .. }) => from.is_integer(),
+        _ => false,
+    }
+}
+
 pub(super) fn cast_leaf(
     array: &ArrayRef,
     data_type: &DataType,
@@ -53,7 +92,11 @@ pub(super) fn cast_leaf(
     source: Source,
 ) -> Result<ArrayRef, TableError> {
     let target = data_type.to_arrow();
-    if !assignable(array.data_type(), &target) {
+    let allowed = match source {
+        Source::Caller => assignable(array.data_type(), &target),
+        Source::File => readable(array.data_type(), data_type),
+    };
+    if !allowed {
         return Err(mismatch(array, data_type, path));
     }
     if source == Source::Caller {
