@@ -11,8 +11,9 @@ use std::sync::Arc;
 use tarndb_table::{Complete, DataFile, Files, PACKED_MIN, Packer, Schema, TableState};
 use tarndb_types::TableVersion;
 
-use crate::action::{Action, AppTxn, Metadata, Protocol, Remove};
+use crate::action::{Action, AppTxn, Metadata, Protocol, Remove, Sidecar};
 use crate::checkpoint::retention::tombstone_cutoff;
+use crate::checkpoint::v2::PackedSidecar;
 use crate::error::DeltaError;
 use crate::state::{DeltaState, FileKey, data_file, vector_id};
 use crate::{column_mapping, feature, path, stats_json};
@@ -26,6 +27,7 @@ pub(crate) struct Replay {
     schema: Option<Arc<Schema>>,
     files: Files,
     tombstones: imbl::OrdMap<FileKey, Arc<Remove>>,
+    sidecars: Vec<PackedSidecar>,
     txns: imbl::OrdMap<String, AppTxn>,
     domains: imbl::OrdMap<String, String>,
     in_commit_timestamp: Option<i64>,
@@ -63,6 +65,7 @@ impl Replay {
             schema: Some(Arc::clone(&state.schema)),
             files: state.files.clone(),
             tombstones: delta.tombstones.clone(),
+            sidecars: delta.sidecars.to_vec(),
             txns: delta.txns.clone(),
             domains: delta.domains.clone(),
             in_commit_timestamp: state.in_commit_timestamp,
@@ -101,6 +104,24 @@ impl Replay {
         Ok(())
     }
 
+    /// What was taken from a checkpoint so far: live files and tombstones.
+    pub(crate) fn checkpointed_so_far(&self) -> (usize, usize) {
+        (self.packer.len(), self.tombstones.len())
+    }
+
+    /// Notes that all that was taken since `before` came from a sidecar.
+    pub(crate) fn note_sidecar(&mut self, sidecar: Sidecar, before: (usize, usize)) {
+        let now = self.checkpointed_so_far();
+        let place = |files: usize| u32::try_from(files).ok();
+        // One with tombstones, which expire, is not one to name again.
+        if let (true, Some(start), Some(end)) = (before.1 == now.1, place(before.0), place(now.0)) {
+            self.sidecars.push(PackedSidecar {
+                sidecar,
+                files: start..end,
+            });
+        }
+    }
+
     /// Takes over the files of a checkpoint: packed, when they are many.
     ///
     /// # Errors
@@ -126,6 +147,7 @@ impl Replay {
             self.fresh.push(file.path.clone());
             self.files.insert(file);
         }
+        self.sidecars.clear();
         Ok(())
     }
 
@@ -286,6 +308,7 @@ impl Replay {
                 domains: self.domains,
                 txns: self.txns,
                 tombstones: self.tombstones,
+                sidecars: self.sidecars.into(),
             }),
         })
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tarndb_table::{DataFile, Deletion, FormatState, TableState};
 
 use crate::action::{Add, AppTxn, Metadata, Protocol, Remove};
+use crate::checkpoint::v2::PackedSidecar;
 use crate::error::DeltaError;
 use crate::{dv, path};
 
@@ -29,6 +30,8 @@ pub struct DeltaState {
     pub txns: imbl::OrdMap<String, AppTxn>,
     /// Removed files that are not live again, whatever their age; without stats and tags.
     pub tombstones: imbl::OrdMap<FileKey, Arc<Remove>>,
+    /// Where the packed files came from, if from sidecars.
+    pub sidecars: Arc<[PackedSidecar]>,
 }
 
 impl FormatState for DeltaState {

@@ -8,6 +8,7 @@
 mod packed;
 
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::fragment::DataFile;
@@ -104,13 +105,27 @@ impl Files {
 
     /// All files: packed ones in the order of their checkpoint, then the others by path.
     pub fn values(&self) -> impl Iterator<Item = Arc<DataFile>> + Send + '_ {
-        self.unpacked(true)
+        self.unpacked(true, &[])
     }
 
     /// As [`Self::values`], with the statistics of packed files left in their text form: what
     /// copies or counts files needs no more.
     pub fn without_statistics(&self) -> impl Iterator<Item = Arc<DataFile>> + Send + '_ {
-        self.unpacked(false)
+        self.unpacked(false, &[])
+    }
+
+    /// As [`Self::without_statistics`], but for the packed files numbered in `ranges`.
+    pub fn without_statistics_outside<'a>(
+        &'a self,
+        ranges: &'a [Range<u32>],
+    ) -> impl Iterator<Item = Arc<DataFile>> + Send + 'a {
+        self.unpacked(false, ranges)
+    }
+
+    /// Whether all packed files numbered in `range` are live as they were packed.
+    pub fn are_all_packed(&self, range: &Range<u32>) -> bool {
+        let mut hidden = self.hidden.range(range.clone());
+        self.is_packed() && hidden.next().is_none()
     }
 
     /// The paths of all files.
@@ -130,12 +145,22 @@ impl Files {
         packed + self.loose.values().map(|file| file.size_bytes).sum::<u64>()
     }
 
-    fn unpacked(&self, statistics: bool) -> impl Iterator<Item = Arc<DataFile>> + Send + '_ {
+    fn unpacked<'a>(
+        &'a self,
+        statistics: bool,
+        without: &'a [Range<u32>],
+    ) -> impl Iterator<Item = Arc<DataFile>> + Send + 'a {
         let packed = self.base.iter().flat_map(move |base| {
-            let runs = (0..base.packed.runs()).map(|run| base.packed.run(run));
-            let files = runs.flatten();
+            let left_out = |range: &Range<u32>| {
+                let inside =
+                    |without: &Range<u32>| without.start <= range.start && range.end <= without.end;
+                without.iter().any(inside)
+            };
+            let runs = (0..base.packed.runs()).filter(move |run| !left_out(&Packed::range(*run)));
+            let files = runs.flat_map(|run| base.packed.run(run));
             files
                 .filter(|(number, _)| !self.hidden.contains(number))
+                .filter(|(number, _)| !without.iter().any(|range| range.contains(number)))
                 .map(move |(_, mut file)| {
                     base.complete.complete(&mut file, statistics);
                     Arc::new(file)

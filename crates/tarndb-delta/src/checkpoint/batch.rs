@@ -13,7 +13,7 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, Field, Fields, SchemaRef};
 
-use crate::action::{Action, DeletionVector};
+use crate::action::{Action, CommitInfo, DeletionVector, Sidecar};
 
 /// Columns of one struct, in the order of its fields.
 struct Columns<'a> {
@@ -92,7 +92,7 @@ fn struct_array(
     )?))
 }
 
-/// `actions` as a batch; `sidecar` and `commitInfo` actions become rows of nulls.
+/// `actions` as a batch; those without a column of their own become rows of nulls.
 pub(super) fn batch(actions: &[Action], schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let mut arrays = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
@@ -110,6 +110,7 @@ pub(super) fn batch(actions: &[Action], schema: &SchemaRef) -> Result<RecordBatc
             "metaData" => metadata(actions, &mut columns)?,
             "protocol" => protocols(actions, &mut columns),
             "domainMetadata" => domains(actions, &mut columns),
+            "sidecar" => sidecars(actions, &mut columns)?,
             _ => Vec::new(),
         };
         arrays.push(if valid.contains(&true) {
@@ -119,6 +120,50 @@ pub(super) fn batch(actions: &[Action], schema: &SchemaRef) -> Result<RecordBatc
         });
     }
     RecordBatch::try_new(Arc::clone(schema), arrays)
+}
+
+/// The main file of a V2 checkpoint of `version`: what it is, then `actions`.
+pub(super) fn v2_batch(
+    version: u64,
+    actions: Vec<Action>,
+    schema: &SchemaRef,
+) -> Result<RecordBatch, ArrowError> {
+    let mut rows = vec![Action::CommitInfo(CommitInfo::default())];
+    rows.extend(actions);
+    let plain = batch(&rows, schema)?;
+    let index = schema.index_of("checkpointMetadata")?;
+    let DataType::Struct(fields) = schema.field(index).data_type() else {
+        return Err(ArrowError::SchemaError("not a struct column".to_owned()));
+    };
+    let first = |row: usize| (row == 0).then(|| i64::try_from(version).unwrap_or(i64::MAX));
+    let versions: Int64Array = (0..rows.len()).map(first).collect();
+    let tags = new_null_array(&super::schema::map_type(), rows.len());
+    let valid: Vec<bool> = (0..rows.len()).map(|row| row == 0).collect();
+    let mut columns = plain.columns().to_vec();
+    if let Some(column) = columns.get_mut(index) {
+        *column = struct_array(fields.clone(), vec![Arc::new(versions), tags], &valid)?;
+    }
+    RecordBatch::try_new(Arc::clone(schema), columns)
+}
+
+fn sidecars(actions: &[Action], columns: &mut Columns<'_>) -> Result<Vec<bool>, ArrowError> {
+    let rows = pick(actions, |action| match action {
+        Action::Sidecar(sidecar) => Some(sidecar),
+        _ => None,
+    });
+    let path = |sidecar: &'_ Sidecar| sidecar.path.clone();
+    let paths: Vec<Option<String>> = rows.iter().map(|row| row.map(path)).collect();
+    columns.text(paths.iter().map(Option::as_deref));
+    columns.long(
+        rows.iter()
+            .map(|row| row.map(|sidecar| sidecar.size_in_bytes)),
+    );
+    columns.long(
+        rows.iter()
+            .map(|row| row.map(|sidecar| sidecar.modification_time)),
+    );
+    columns.map(rows.iter().map(|_| None))?;
+    Ok(valid(&rows))
 }
 
 /// The rows that hold one kind of action.

@@ -11,4 +11,5 @@ pub(crate) mod retention;
 mod schema;
 mod source;
 mod stats_parsed;
+pub(crate) mod v2;
 pub(crate) mod write;

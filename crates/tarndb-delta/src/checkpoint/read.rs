@@ -60,7 +60,9 @@ pub(crate) async fn read_checkpoint(
     replay.check_complete(&named)?;
     for sidecar in sidecars {
         let key = sidecar_key(log_dir, &sidecar)?;
+        let before = replay.checkpointed_so_far();
         read_file(store, &key, size(&key), replay, &mut Vec::new()).await?;
+        replay.note_sidecar(sidecar, before);
     }
     replay.end_checkpoint(&named)
 }

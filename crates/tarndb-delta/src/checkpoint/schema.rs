@@ -1,4 +1,4 @@
-//! The Parquet schema of a classic checkpoint.
+//! The Parquet schemas of checkpoints.
 //!
 //! Invariant: every column is nullable but the keys of maps; maps and lists are named as the
 //! reference engine names them (`key_value`, `element`).
@@ -51,6 +51,34 @@ fn group(name: &str, columns: Vec<(&str, DataType)>) -> Field {
         .into_iter()
         .map(|(name, data_type)| field(name, data_type));
     field(name, DataType::Struct(fields.collect()))
+}
+
+/// The schema of a sidecar: the actions about files alone.
+pub(super) fn sidecar_schema() -> SchemaRef {
+    let all = checkpoint_schema();
+    let about_files = |field: &&FieldRef| matches!(field.name().as_str(), "add" | "remove");
+    let fields: Vec<_> = all.fields().iter().filter(about_files).cloned().collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// The schema of the main file of a V2 checkpoint.
+pub(super) fn v2_schema() -> SchemaRef {
+    use DataType::{Int64, Utf8};
+    let mut fields = checkpoint_schema().fields().to_vec();
+    fields.push(Arc::new(group(
+        "checkpointMetadata",
+        vec![("version", Int64), ("tags", map_type())],
+    )));
+    fields.push(Arc::new(group(
+        "sidecar",
+        vec![
+            ("path", Utf8),
+            ("sizeInBytes", Int64),
+            ("modificationTime", Int64),
+            ("tags", map_type()),
+        ],
+    )));
+    Arc::new(Schema::new(fields))
 }
 
 /// The schema of a classic checkpoint.

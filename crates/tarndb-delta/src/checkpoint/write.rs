@@ -1,10 +1,14 @@
-//! Writing a classic checkpoint and the hint to it.
+//! Writing a checkpoint and the hint to it.
 //!
 //! Invariant: only a version whose commit is published is checkpointed (the caller sees to
 //! it); the hint is written after the checkpoint. Actions go out in batches, so that memory
 //! follows the compressed file.
 //! Spec: Delta PROTOCOL, "Checkpoints", "Last Checkpoint File".
 
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use object_store::buffered::BufWriter;
 use parquet::arrow::AsyncArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
@@ -17,6 +21,7 @@ use tarndb_table::{CheckpointInfo, DataFile, Deletion, TableState};
 use super::batch::batch;
 use super::retention::{tombstone_cutoff, txn_cutoff};
 use super::schema::checkpoint_schema;
+use super::v2;
 use crate::action::{Action, Add, DomainMetadata};
 use crate::error::DeltaError;
 use crate::state::DeltaState;
@@ -31,7 +36,8 @@ const ROW_GROUP_ROWS: usize = 64 * 1024;
 /// `WriteCheckpoint`, `Store`.
 ///
 /// # Cost
-/// Two PUTs (a multi-part upload for a checkpoint above the writer's buffer).
+/// Two PUTs (a multi-part upload for a file above the writer's buffer); by the V2 specification
+/// one more for each new sidecar.
 pub(crate) async fn write_checkpoint(
     store: &Store,
     location: &Path,
@@ -42,9 +48,83 @@ pub(crate) async fn write_checkpoint(
     let key = log
         .clone()
         .join(format!("{:020}.checkpoint.parquet", state.version.0));
-    let actions = checkpoint_actions(state, store.context().now().0)?;
-    let fail = |error: ParquetError| failure(&key, error);
-    let schema = checkpoint_schema();
+    let (written, files) = if v2::is_asked_for(state)? {
+        v2::write(store, &log, &key, state, v2::SIDECAR_FILES).await?
+    } else {
+        let actions = checkpoint_actions(state, store.context().now().0)?;
+        let written = write_actions(store, &key, &checkpoint_schema(), actions).await?;
+        (written, vec![key])
+    };
+    let Written {
+        actions,
+        adds,
+        size_bytes,
+    } = written;
+    let hint = format!(
+        "{{\"version\":{},\"size\":{actions},\"sizeInBytes\":{size_bytes},\"numOfAddFiles\":{adds}}}",
+        state.version.0
+    );
+    store
+        .put(&log.join("_last_checkpoint"), hint.into_bytes().into())
+        .await?;
+    Ok(CheckpointInfo {
+        version: state.version,
+        files,
+        actions,
+        size_bytes,
+    })
+}
+
+/// What one file, or all files of a checkpoint, hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Written {
+    pub(super) actions: u64,
+    pub(super) adds: u64,
+    pub(super) size_bytes: u64,
+}
+
+/// Writes actions as one Parquet file.
+pub(super) async fn write_actions(
+    store: &Store,
+    key: &Path,
+    schema: &SchemaRef,
+    actions: impl Iterator<Item = Action>,
+) -> Result<Written, DeltaError> {
+    let fail = |error: ParquetError| failure(key, error);
+    let mut writer = writer(store, key, schema).map_err(fail)?;
+    let mut written = Written::default();
+    let mut actions = actions.peekable();
+    while actions.peek().is_some() {
+        let chunk: Vec<Action> = actions.by_ref().take(BATCH_ROWS).collect();
+        written.actions += u64::try_from(chunk.len()).unwrap_or(0);
+        let is_add = |action: &Action| u64::from(matches!(action, Action::Add(_)));
+        written.adds += chunk.iter().map(is_add).sum::<u64>();
+        let rows = batch(&chunk, schema).map_err(|error| fail(error.into()))?;
+        writer.write(&rows).await.map_err(fail)?;
+    }
+    writer.finish().await.map_err(fail)?;
+    written.size_bytes = u64::try_from(writer.bytes_written()).unwrap_or(0);
+    Ok(written)
+}
+
+/// Writes one batch as one Parquet file, and returns its size in bytes.
+pub(super) async fn write_batch(
+    store: &Store,
+    key: &Path,
+    rows: &RecordBatch,
+) -> Result<u64, DeltaError> {
+    let fail = |error: ParquetError| failure(key, error);
+    let mut writer = writer(store, key, rows.schema_ref()).map_err(fail)?;
+    writer.write(rows).await.map_err(fail)?;
+    writer.finish().await.map_err(fail)?;
+    Ok(u64::try_from(writer.bytes_written()).unwrap_or(0))
+}
+
+fn writer(
+    store: &Store,
+    key: &Path,
+    schema: &SchemaRef,
+) -> Result<AsyncArrowWriter<BufWriter>, ParquetError> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
@@ -53,37 +133,7 @@ pub(crate) async fn write_checkpoint(
         .with_properties(properties)
         .with_skip_arrow_metadata(true);
     let sink = BufWriter::new(store.objects(), key.clone());
-    let mut writer =
-        AsyncArrowWriter::try_new_with_options(sink, std::sync::Arc::clone(&schema), options)
-            .map_err(fail)?;
-    let mut count = 0_u64;
-    let mut adds = 0_u64;
-    let mut actions = actions.peekable();
-    while actions.peek().is_some() {
-        let chunk: Vec<Action> = actions.by_ref().take(BATCH_ROWS).collect();
-        count += u64::try_from(chunk.len()).unwrap_or(0);
-        adds += chunk
-            .iter()
-            .map(|action| u64::from(matches!(action, Action::Add(_))))
-            .sum::<u64>();
-        let rows = batch(&chunk, &schema).map_err(|error| fail(error.into()))?;
-        writer.write(&rows).await.map_err(fail)?;
-    }
-    writer.finish().await.map_err(fail)?;
-    let size_bytes = u64::try_from(writer.bytes_written()).unwrap_or(0);
-    let hint = format!(
-        "{{\"version\":{},\"size\":{count},\"sizeInBytes\":{size_bytes},\"numOfAddFiles\":{adds}}}",
-        state.version.0
-    );
-    store
-        .put(&log.join("_last_checkpoint"), hint.into_bytes().into())
-        .await?;
-    Ok(CheckpointInfo {
-        version: state.version,
-        files: vec![key],
-        actions: count,
-        size_bytes,
-    })
+    AsyncArrowWriter::try_new_with_options(sink, Arc::clone(schema), options)
 }
 
 /// What a failure to write is: mostly one of the store, which the Parquet library wraps twice.
@@ -121,8 +171,21 @@ pub(crate) fn checkpoint_actions(
     state: &TableState,
     now_ms: i64,
 ) -> Result<impl Iterator<Item = Action> + Send + '_, DeltaError> {
+    let adds = state
+        .files
+        .without_statistics()
+        .map(move |file| Action::Add(Box::new(live_add(&file, state, false))));
+    Ok(other_actions(state, now_ms)?
+        .chain(adds)
+        .chain(removes(state, now_ms)?))
+}
+
+/// All but the actions about files.
+pub(super) fn other_actions(
+    state: &TableState,
+    now_ms: i64,
+) -> Result<impl Iterator<Item = Action> + Send + '_, DeltaError> {
     let delta = DeltaState::of(state)?;
-    let tombstones_after = tombstone_cutoff(&state.properties, now_ms);
     let txns_after = txn_cutoff(&state.properties, now_ms);
     let head = [
         Action::Protocol(delta.protocol.as_ref().clone()),
@@ -138,7 +201,20 @@ pub(crate) fn checkpoint_actions(
             removed: false,
         })
     });
-    let removes = delta
+    Ok(head
+        .into_iter()
+        .chain(txns.cloned().map(Action::Txn))
+        .chain(domains))
+}
+
+/// The tombstones that have not expired.
+pub(super) fn removes(
+    state: &TableState,
+    now_ms: i64,
+) -> Result<impl Iterator<Item = Action> + Send + '_, DeltaError> {
+    let delta = DeltaState::of(state)?;
+    let tombstones_after = tombstone_cutoff(&state.properties, now_ms);
+    Ok(delta
         .tombstones
         .values()
         .filter(move |remove| remove.deletion_timestamp.unwrap_or(0) > tombstones_after)
@@ -146,17 +222,7 @@ pub(crate) fn checkpoint_actions(
             let mut remove = remove.as_ref().clone();
             remove.data_change = false;
             Action::Remove(Box::new(remove))
-        });
-    let adds = state
-        .files
-        .without_statistics()
-        .map(move |file| Action::Add(Box::new(live_add(&file, state, false))));
-    Ok(head
-        .into_iter()
-        .chain(txns.cloned().map(Action::Txn))
-        .chain(domains)
-        .chain(adds)
-        .chain(removes))
+        }))
 }
 
 /// The `add` of a live file.

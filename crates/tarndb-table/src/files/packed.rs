@@ -137,6 +137,11 @@ impl Packed {
         self.runs.len()
     }
 
+    /// The numbers that the files of a run have, if it is full.
+    pub(super) fn range(run: usize) -> std::ops::Range<u32> {
+        number(run, 0)..number(run + 1, 0)
+    }
+
     /// The files of a run with their numbers.
     pub(super) fn run(&self, run: usize) -> impl Iterator<Item = (u32, DataFile)> + Send + '_ {
         let found = self.runs.get(run).map(|found| (found, found.stats()));

@@ -65,7 +65,7 @@ fn completed(number: u64) -> DataFile {
     file
 }
 
-fn packed(numbers: std::ops::Range<u64>) -> Files {
+fn packed(numbers: Range<u64>) -> Files {
     let mut packer = Packer::default();
     for number in numbers {
         packer.push(file(number)).unwrap();
@@ -156,6 +156,7 @@ proptest! {
             prop_assert_eq!(found.as_deref(), model.get(&path));
         }
         let loose: Files = model.values().cloned().map(Arc::new).collect();
-        prop_assert!(files == loose && loose == files);
+        prop_assert_eq!(&files, &loose);
+        prop_assert_eq!(&loose, &files);
     }
 }
