@@ -124,6 +124,7 @@ const fn reason_name(reason: &Reason) -> &'static str {
         | Reason::LocationTaken { .. } => "catalog",
         Reason::SchemaReplaced { .. }
         | Reason::RequiredColumn { .. }
+        | Reason::IdentityTaken { .. }
         | Reason::ObeyedProperty { .. }
         | Reason::ObeyedFeature { .. }
         | Reason::Column { .. }

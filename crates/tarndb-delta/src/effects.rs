@@ -8,7 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tarndb_storage::{Path, Store};
-use tarndb_table::{Deletion, Entry, RowSet, Schema, TableError};
+use tarndb_table::rules::CONSTRAINT_PREFIX;
+use tarndb_table::{Deletion, Entry, RowSet, RuleChange, Schema, TableError};
 use tarndb_txn::{
     ConfigEffect, Operation, OverwriteKind, Removal, SchemaEffect, TableEffects, Touched,
 };
@@ -252,12 +253,46 @@ fn metadata_effects(
             Change::Set { key, value } => config.push(ConfigEffect::Set { key, value }),
             Change::Unset { key } => config.push(ConfigEffect::Unset { key }),
             Change::AddFeature { name } => config.push(ConfigEffect::AddFeature { name }),
+            Change::Default { column, text } => config.push(default_effect(&column, text)),
+            Change::Identity { column, mark } => {
+                config.push(ConfigEffect::TakeIdentity { column, mark });
+            }
         }
     }
     if told.changes.is_empty() && (metadata.is_some() || protocol) {
         schema.push(replaced());
     }
     (schema, config)
+}
+
+/// The effect of setting or dropping a column's default: it binds nobody, but two different
+/// ones are in conflict.
+fn default_effect(column: &str, text: Option<String>) -> ConfigEffect {
+    let key = format!("default of column {}", column.to_lowercase());
+    match text {
+        Some(value) => ConfigEffect::Set { key, value },
+        None => ConfigEffect::Unset { key },
+    }
+}
+
+/// The effect of a change of rules, as it is decoded from the commit that makes it.
+pub fn rule_effect(change: &RuleChange) -> ConfigEffect {
+    let key = |name: &str| format!("{CONSTRAINT_PREFIX}{}", name.to_lowercase());
+    match change {
+        RuleChange::AddConstraint { name, expression } => ConfigEffect::Set {
+            key: key(name),
+            value: expression.clone(),
+        },
+        RuleChange::DropConstraint { name } => ConfigEffect::Unset { key: key(name) },
+        RuleChange::SetDefault { column, expression } => {
+            default_effect(column, Some(expression.clone()))
+        }
+        RuleChange::DropDefault { column } => default_effect(column, None),
+        RuleChange::MoveIdentity { column, mark } => ConfigEffect::TakeIdentity {
+            column: column.clone(),
+            mark: *mark,
+        },
+    }
 }
 
 /// Equal for equal schemas and partitionings only.

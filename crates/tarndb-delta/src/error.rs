@@ -296,6 +296,16 @@ pub enum DeltaError {
         /// The name given.
         column: String,
     },
+    /// A new column that is generated, an identity or has a default.
+    #[error(
+        "a column that is added has NULL in the rows that are there: add it without a default and \
+         set that afterwards; generated and identity columns are made with their table: \
+         column={column}"
+    )]
+    NewColumnWithRule {
+        /// The name given.
+        column: String,
+    },
     /// A property that this build does not obey.
     #[error("the property is not supported here: key={key}, value={value}, reason={reason}")]
     PropertyRefused {
@@ -384,6 +394,7 @@ impl DeltaError {
             | Self::CannotWiden { .. }
             | Self::ColumnIdsExhausted { .. }
             | Self::NewColumnNotNull { .. }
+            | Self::NewColumnWithRule { .. }
             | Self::PropertyRefused { .. }
             | Self::PropertyMalformed { .. }
             | Self::NotCatalogManaged

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use tarndb_table::{DataType, Field, TableState};
+use tarndb_table::{DataType, Field, TableState, rules};
 
 use crate::action::{Metadata, Protocol};
 use crate::column_mapping;
@@ -19,6 +19,10 @@ pub(crate) const APPEND_ONLY: &str = "appendOnly";
 pub(crate) const INVARIANTS: &str = "invariants";
 pub(crate) const DOMAIN_METADATA: &str = "domainMetadata";
 pub(crate) const IN_COMMIT_TIMESTAMP: &str = "inCommitTimestamp";
+pub(crate) const ALLOW_COLUMN_DEFAULTS: &str = "allowColumnDefaults";
+pub(crate) const CHECK_CONSTRAINTS: &str = "checkConstraints";
+pub(crate) const GENERATED_COLUMNS: &str = "generatedColumns";
+pub(crate) const IDENTITY_COLUMNS: &str = "identityColumns";
 pub(crate) const CHANGE_DATA_FEED: &str = "changeDataFeed";
 pub(crate) const COLUMN_MAPPING: &str = "columnMapping";
 pub(crate) const TYPE_WIDENING: &str = "typeWidening";
@@ -50,10 +54,14 @@ pub(crate) const CATALOG_MANAGED: &str = "catalogManaged";
 
 /// Writer features whose duty this build fulfils on managed tables.
 pub const WRITER_FEATURES: &[&str] = &[
+    ALLOW_COLUMN_DEFAULTS,
     APPEND_ONLY,
+    CHECK_CONSTRAINTS,
     COLUMN_MAPPING,
     DELETION_VECTORS,
     DOMAIN_METADATA,
+    GENERATED_COLUMNS,
+    IDENTITY_COLUMNS,
     IN_COMMIT_TIMESTAMP,
     INVARIANTS,
     MANAGED,
@@ -251,7 +259,24 @@ pub(crate) fn features_of(fields: &[Field]) -> BTreeSet<&'static str> {
     if fields.iter().any(has_not_null) {
         features.insert(INVARIANTS);
     }
+    for field in fields {
+        features.extend(features_of_rules(field));
+    }
     features
+}
+
+/// Features that the rules in a column's metadata need.
+fn features_of_rules(field: &Field) -> Vec<&'static str> {
+    let keys = [
+        (rules::CURRENT_DEFAULT, ALLOW_COLUMN_DEFAULTS),
+        (rules::GENERATION_EXPRESSION, GENERATED_COLUMNS),
+        (rules::IDENTITY_START, IDENTITY_COLUMNS),
+        (rules::INVARIANTS, INVARIANTS),
+    ];
+    let there = keys
+        .iter()
+        .filter(|(key, _)| field.metadata.contains_key(*key));
+    there.map(|(_, feature)| *feature).collect()
 }
 
 /// Is the field, or a struct field below it, NOT NULL?

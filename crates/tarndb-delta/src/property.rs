@@ -129,7 +129,12 @@ pub(crate) const PROPERTIES: &[Property] = &[
         Some("none"),
         Duty::Obeyed,
     ),
-    property("delta.constraints.", Form::Text, None, Duty::Refused(LACKS)),
+    property(
+        "delta.constraints.",
+        Form::Text,
+        None,
+        Duty::Refused("say ALTER TABLE .. ADD CONSTRAINT or DROP CONSTRAINT"),
+    ),
     property(
         "delta.coordinatedCommits.",
         Form::Text,

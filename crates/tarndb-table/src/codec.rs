@@ -21,6 +21,7 @@ use crate::error::TableError;
 use crate::evolve::NewColumn;
 use crate::fragment::DataFile;
 use crate::references::References;
+use crate::rules::RuleChange;
 use crate::schema::path::ColumnPath;
 use crate::schema::{DataType, Schema};
 use crate::state::TableState;
@@ -113,6 +114,8 @@ pub enum MetadataChange {
         /// The comment; `None` removes it.
         text: Option<String>,
     },
+    /// Changes a rule that rows fulfil.
+    Rule(RuleChange),
     /// Replaces schema and partitioning.
     ReplaceSchema {
         /// New columns.

@@ -51,7 +51,7 @@ pub use partition::{
 pub use prune::{Comparison, Predicate, is_true, may_match};
 pub use references::{OwnFile, References, own_file};
 pub use row_predicate::RowPredicate;
-pub use rules::{IdentityUse, RowRules, RuleError, Supplied, Supply};
+pub use rules::{IdentityUse, RowRules, RuleChange, RuleError, Supplied, Supply};
 pub use schema::conform::conform_batch;
 pub use schema::path::ColumnPath;
 pub use schema::{DataType, Field, Physical, Schema};

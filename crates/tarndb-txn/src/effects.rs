@@ -116,6 +116,13 @@ pub enum ConfigEffect {
         /// Property name, case-sensitive.
         key: String,
     },
+    /// Values of an identity column given out.
+    TakeIdentity {
+        /// The column.
+        column: String,
+        /// The furthest value given out.
+        mark: i64,
+    },
     /// A table feature raised in the protocol.
     AddFeature {
         /// Feature name.

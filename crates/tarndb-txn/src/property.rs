@@ -127,6 +127,7 @@ pub fn change_obeyed(change: &ConfigEffect) -> Obeyed {
         }
         ConfigEffect::Set { key, .. } | ConfigEffect::Unset { key } => key_obeyed(key),
         ConfigEffect::AddFeature { name } => feature_obeyed(name),
+        ConfigEffect::TakeIdentity { .. } => Obeyed::ByNobody,
     }
 }
 

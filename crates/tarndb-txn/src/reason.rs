@@ -98,6 +98,11 @@ pub enum Reason {
         /// We did.
         by_us: bool,
     },
+    /// They gave out values of an identity column that our rows have too.
+    IdentityTaken {
+        /// The column.
+        column: String,
+    },
     /// One side changed a property that binds what the other wrote.
     ObeyedProperty {
         /// The property.
@@ -249,6 +254,7 @@ impl Reason {
             | Self::OverwriteSource
             | Self::SchemaReplaced { .. }
             | Self::RequiredColumn { .. }
+            | Self::IdentityTaken { .. }
             | Self::ObeyedProperty { .. }
             | Self::ObeyedFeature { .. }
             | Self::ReadChanged { .. }
@@ -452,6 +458,10 @@ impl Reason {
                 } else {
                     "was widened"
                 }
+            ),
+            Self::IdentityTaken { column } => write!(
+                f,
+                "values of the identity column {column} were given out that these rows have too"
             ),
             Self::ObeyedProperty { key, by_us } => write!(
                 f,

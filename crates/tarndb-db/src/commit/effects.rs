@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tarndb_delta::effects::replaced_schema;
+use tarndb_delta::effects::{replaced_schema, rule_effect};
 use tarndb_table::TableError;
 use tarndb_table::codec::MetadataChange;
 use tarndb_txn::{
@@ -150,6 +150,7 @@ fn add_metadata_effect(
             let (column, text) = (column.clone(), text.clone());
             table.schema.push(SchemaEffect::SetComment { column, text });
         }
+        MetadataChange::Rule(change) => table.config.push(rule_effect(change)),
         MetadataChange::ReplaceSchema {
             schema,
             partition_columns,

@@ -59,16 +59,21 @@ impl Transaction {
     }
 
     /// A writer for callers that drive the writing themselves; hand what it returns to
-    /// [`Self::add_files`] or [`Self::overwrite`].
+    /// [`Self::add_files`] or [`Self::overwrite`]. Rows bring all columns and are checked by the
+    /// table's rules as they are now.
     ///
     /// # Errors
-    /// A table property that cannot be obeyed.
+    /// A table property that cannot be obeyed, a rule that cannot be evaluated.
     pub async fn writer(&self, id: TableId) -> Result<TableWriter, DbError> {
-        let state = self.table(id).await?;
-        self.writer_for(id, &state)
+        self.ruled_writer(id, None).await
     }
 
-    fn writer_for(&self, id: TableId, state: &TableState) -> Result<TableWriter, DbError> {
+    /// A writer of rows that are in the table already, which no rule is asked about again.
+    pub(super) fn writer_for(
+        &self,
+        id: TableId,
+        state: &TableState,
+    ) -> Result<TableWriter, DbError> {
         let entry = self.entry(id)?;
         let options = WriteOptions::from_properties(&state.properties)
             .map_err(DbError::table(entry.display_name()))?;
@@ -100,6 +105,7 @@ impl Transaction {
         id: TableId,
         written: &Written,
     ) -> Result<(), DbError> {
+        self.check_written(id, written).await?;
         self.overlay(id).await?;
         self.bound_held(&written.files).await
     }
@@ -112,6 +118,7 @@ impl Transaction {
         operation: Operation,
     ) -> Result<(), DbError> {
         self.notice_written(id, &written)?;
+        self.take_identities(id, &written).await?;
         self.overlay(id).await?.add_files(written.files, operation);
         self.changes.did(operation);
         Ok(())
@@ -125,6 +132,7 @@ impl Transaction {
         looked: KeysLooked,
     ) -> Result<(), DbError> {
         self.notice_written(id, &written)?;
+        self.take_identities(id, &written).await?;
         self.overlay(id).await?.add_upserted(written.files, looked);
         self.changes.did(Operation::Upsert);
         Ok(())
@@ -312,8 +320,10 @@ impl Transaction {
         written: Written,
         source_read_target: bool,
     ) -> Result<(), DbError> {
+        self.check_written(id, &written).await?;
         self.notice_written(id, &written)?;
         self.bound_held(&written.files).await?;
+        self.take_identities(id, &written).await?;
         let overlay = self.overlay(id).await?;
         overlay.overwrite(written.files, source_read_target, Operation::Overwrite);
         self.changes.did(Operation::Overwrite);

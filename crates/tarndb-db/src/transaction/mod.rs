@@ -13,6 +13,7 @@ pub(crate) mod overlay;
 mod overwrite_where;
 mod precondition;
 mod reads;
+mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tarndb_table::codec::{Commit, CommitStamp, MetadataChange, TableCodec, TableDefinition};
-use tarndb_table::{DataFile, Deletion, Files, Predicate, RowSet, TableError, TableState};
+use tarndb_table::{
+    DataFile, Deletion, Files, IdentityUse, Predicate, RowSet, RuleChange, TableError, TableState,
+};
 use tarndb_txn::{Operation, RowMap};
 use tarndb_types::{DatabaseId, DbVersion, TableVersion, TimestampMs, TxnId, Uuid};
 
@@ -322,6 +324,29 @@ impl Overlay {
         change: MetadataChange,
         operation: Operation,
     ) -> Result<(), TableError> {
+        self.apply_metadata(codec, change)?;
+        self.did(operation);
+        Ok(())
+    }
+
+    /// Moves the marks of identity columns, as part of whatever added the rows.
+    pub(crate) fn take_identities(
+        &mut self,
+        codec: &dyn TableCodec,
+        used: &[IdentityUse],
+    ) -> Result<(), TableError> {
+        used.iter().try_for_each(|used| {
+            let (column, mark) = (used.column.clone(), used.after);
+            let change = RuleChange::MoveIdentity { column, mark };
+            self.apply_metadata(codec, MetadataChange::Rule(change))
+        })
+    }
+
+    fn apply_metadata(
+        &mut self,
+        codec: &dyn TableCodec,
+        change: MetadataChange,
+    ) -> Result<(), TableError> {
         let mut changes = self.metadata.clone();
         changes.push(change);
         let fresh = changed_state(codec, self.base.as_deref(), self.create.as_ref(), &changes)?;
@@ -332,7 +357,6 @@ impl Overlay {
         state.properties = fresh.properties;
         state.description = fresh.description;
         state.format = fresh.format;
-        self.did(operation);
         Ok(())
     }
 }

@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use futures::stream::BoxStream;
 use futures::{Stream, TryStreamExt as _};
 use tarndb_table::parquet::read::{ReadOptions, read_file_rows};
 use tarndb_table::{
-    DataFile, Field, KeyColumns, LiveRows, RowSet, Schema, TableError, TableState, TableWriter,
-    may_match,
+    DataFile, Field, KeyColumns, LiveRows, RowRules, RowSet, Schema, Supplied, Supply, TableError,
+    TableState, TableWriter, may_match,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
@@ -94,12 +94,13 @@ impl Transaction {
             });
         }
         let bytes_max = self.inner().options.upsert_bytes_max;
+        let rules = self.rules_of(id, &state)?;
         let source = Source::collect(&name, key, &state.schema, bytes_max, source).await?;
         if source.is_empty() {
             return Ok(UpsertReport::default());
         }
         let mut writer = self.writer(id).await?;
-        let mut upsert = Upsert::new(self, id, &state, &source);
+        let mut upsert = Upsert::new(self, id, &state, &source, &rules);
         upsert.replace(&mut writer).await?;
         let inserted = upsert.insert(&mut writer).await?;
         let (files_read, deleted) = (upsert.files_read, upsert.deleted);
@@ -122,6 +123,7 @@ struct Upsert<'a> {
     id: TableId,
     state: &'a TableState,
     source: &'a Source,
+    rules: &'a RowRules,
     deleted: BTreeMap<String, RowSet>,
     /// Source rows that have a counterpart.
     matched: BTreeSet<RowRef>,
@@ -129,12 +131,19 @@ struct Upsert<'a> {
 }
 
 impl<'a> Upsert<'a> {
-    fn new(txn: &'a Transaction, id: TableId, state: &'a TableState, source: &'a Source) -> Self {
+    fn new(
+        txn: &'a Transaction,
+        id: TableId,
+        state: &'a TableState,
+        source: &'a Source,
+        rules: &'a RowRules,
+    ) -> Self {
         Self {
             txn,
             id,
             state,
             source,
+            rules,
             deleted: BTreeMap::new(),
             matched: BTreeSet::new(),
             files_read: 0,
@@ -166,7 +175,7 @@ impl<'a> Upsert<'a> {
             if self.source.is_complete() {
                 for rows in matches.rows.chunks(ROWS_AT_ONCE) {
                     let batch = self.assemble(rows, None)?;
-                    self.write(writer, &batch).await?;
+                    self.write(writer, &batch, &self.replaced()).await?;
                 }
             } else {
                 self.replace_some_columns(writer, &file, &matches).await?;
@@ -233,7 +242,7 @@ impl<'a> Upsert<'a> {
                     })?;
             rest = later;
             let batch = self.assemble(now, Some(&rows.batch))?;
-            self.write(writer, &batch).await?;
+            self.write(writer, &batch, &self.replaced()).await?;
         }
         if rest.is_empty() {
             Ok(())
@@ -253,16 +262,45 @@ impl<'a> Upsert<'a> {
             .filter(|row| !matched.contains(row))
             .collect();
         if !new.is_empty()
-            && let Some(column) = self.source.lacks_required(&self.state.schema)
+            && let Some(column) = self.lacks_required()
         {
-            let column = column.name.clone();
             return Err(self.error(TableError::NullInNotNull { column, row: 0 }));
         }
         for rows in new.chunks(ROWS_AT_ONCE) {
             let batch = self.assemble(rows, None)?;
-            self.write(writer, &batch).await?;
+            self.write(writer, &batch, &self.inserted()).await?;
         }
         Ok(new.len() as u64)
+    }
+
+    /// A NOT NULL column that the source lacks and that no rule fills.
+    fn lacks_required(&self) -> Option<String> {
+        let fields = self.state.schema.fields.iter().enumerate();
+        let mut lacking = fields.filter(|(place, field)| {
+            !field.nullable && !self.source.gives(field) && !self.rules.fills(*place)
+        });
+        lacking.next().map(|(_, field)| field.name.clone())
+    }
+
+    /// Where the columns of new rows come from.
+    fn inserted(&self) -> Supplied {
+        let fields = self.state.schema.fields.iter();
+        let supply = fields.map(|field| match self.source.gives(field) {
+            true => Supply::Given,
+            false => Supply::Omitted,
+        });
+        Supplied::new(supply.collect())
+    }
+
+    /// Where the columns of rows that are replaced come from: their key is what it was.
+    fn replaced(&self) -> Supplied {
+        let fields = &self.state.schema.fields;
+        let key = self.source.key().names();
+        self.rules.supplied_by_update(|place| {
+            fields
+                .get(place)
+                .is_some_and(|field| self.source.gives(field) && !key.contains(&field.name))
+        })
     }
 
     /// Rows of the table: the source's columns, then those of `others`, then NULL.
@@ -280,20 +318,28 @@ impl<'a> Upsert<'a> {
                 Arc::clone,
             )
         };
-        let columns = self.state.schema.fields.iter().map(column).collect();
+        let columns: Vec<ArrayRef> = self.state.schema.fields.iter().map(column).collect();
+        // The rules fill what is NULL here, or refuse it.
+        let mut schema = Schema::clone(&self.state.schema);
+        for (field, column) in schema.fields.iter_mut().zip(&columns) {
+            field.nullable |= column.null_count() > 0;
+        }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        RecordBatch::try_new_with_options(self.state.schema.to_arrow(), columns, &options).map_err(
-            |source| {
-                self.error(TableError::Arrow {
-                    context: "putting upserted rows together",
-                    source,
-                })
-            },
-        )
+        RecordBatch::try_new_with_options(schema.to_arrow(), columns, &options).map_err(|source| {
+            self.error(TableError::Arrow {
+                context: "putting upserted rows together",
+                source,
+            })
+        })
     }
 
-    async fn write(&self, writer: &mut TableWriter, batch: &RecordBatch) -> Result<(), DbError> {
-        let result = writer.write(batch).await;
+    async fn write(
+        &self,
+        writer: &mut TableWriter,
+        batch: &RecordBatch,
+        supplied: &Supplied,
+    ) -> Result<(), DbError> {
+        let result = writer.write_supplied(batch, supplied).await;
         result.map_err(|error| self.error(error))
     }
 

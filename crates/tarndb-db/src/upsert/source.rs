@@ -178,10 +178,9 @@ impl Source {
         without(schema, &self.given)
     }
 
-    /// A NOT NULL column that it lacks.
-    pub(super) fn lacks_required(&self, schema: &Schema) -> Option<Field> {
-        let mut others = self.others(schema).fields.into_iter();
-        others.find(|field| !field.nullable)
+    /// Whether it has the column.
+    pub(super) fn gives(&self, field: &Field) -> bool {
+        self.given.field(&field.name).is_some()
     }
 
     pub(super) fn into_looked(self) -> KeysLooked {

@@ -35,6 +35,7 @@ mod publishing;
 mod requests;
 mod requests_scan;
 mod rounds;
+mod rules;
 mod secrets;
 mod serial_histories;
 mod serializable;

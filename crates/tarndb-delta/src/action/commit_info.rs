@@ -77,6 +77,21 @@ pub enum Change {
         /// Key.
         key: String,
     },
+    /// A column's default was set or, without text, dropped.
+    Default {
+        /// Column.
+        column: String,
+        /// Spark SQL.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+    },
+    /// Values of an identity column were given out.
+    Identity {
+        /// Column.
+        column: String,
+        /// The furthest of them.
+        mark: i64,
+    },
     /// A table feature was added.
     AddFeature {
         /// Its name.

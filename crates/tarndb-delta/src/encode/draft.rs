@@ -6,11 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use tarndb_table::rules::CONSTRAINT_PREFIX;
 use tarndb_table::{Commit, MetadataChange, Schema, TableDefinition};
 
 use super::Authority;
 use super::mapping::chosen_mode;
 use super::property::{Asks, judge, judge_unset};
+use super::rules::check_rules;
 use crate::action::{Change, Format, Metadata, Protocol};
 use crate::column_mapping::{self, MappingMode, table_schema};
 use crate::error::DeltaError;
@@ -78,6 +80,11 @@ impl Draft {
             {
                 features.insert(feature::COLUMN_MAPPING);
             }
+            if key.starts_with(CONSTRAINT_PREFIX) {
+                features.insert(feature::CHECK_CONSTRAINTS);
+                configuration.insert(key.clone(), value.clone());
+                continue;
+            }
             match judge(key, value, authority)? {
                 Asks::OnlyFeature(name) => {
                     features.insert(name);
@@ -90,6 +97,7 @@ impl Draft {
             }
             configuration.insert(key.clone(), value.clone());
         }
+        check_rules(&definition.schema, &configuration)?;
         let protocol = if authority.is_database() {
             configuration.insert(IN_COMMIT_TIMESTAMPS.to_owned(), "true".to_owned());
             feature::managed_protocol(&features)
@@ -143,6 +151,7 @@ impl Draft {
                 Ok(())
             }
             MetadataChange::SetComment { column, text } => self.set_comment(column, text),
+            MetadataChange::Rule(change) => self.change_rule(change),
             MetadataChange::ReplaceSchema {
                 schema,
                 partition_columns,

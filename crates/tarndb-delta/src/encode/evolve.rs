@@ -13,6 +13,7 @@ use tarndb_types::Uuid;
 use super::depends::referrer;
 use super::draft::Draft;
 use super::mapping::{self, Names, Numbering, chosen_mode};
+use super::rules::refuse_rules;
 use super::stats_columns;
 use super::widen::{TYPE_CHANGES, widen};
 use crate::action::Change;
@@ -38,6 +39,7 @@ impl Draft {
         if !field.nullable {
             return Err(DeltaError::NewColumnNotNull { column });
         }
+        refuse_rules(field)?;
         let mut field = field.clone();
         field.metadata.remove(TYPE_CHANGES);
         mapping::clear(std::slice::from_mut(&mut field));

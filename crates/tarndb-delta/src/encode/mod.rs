@@ -12,6 +12,7 @@ mod evolve;
 mod files;
 mod mapping;
 mod property;
+mod rules;
 mod stats_columns;
 mod widen;
 
@@ -51,6 +52,7 @@ pub(crate) fn encode_for(commit: &Commit<'_>, authority: Authority) -> Result<En
         draft.enable_deletion_vectors()?;
     }
     draft.enable_in_commit_timestamps(commit);
+    draft.check_replaced_rules()?;
     draft.raise_features()?;
     draft.check_write()?;
     check_stamp(commit)?;

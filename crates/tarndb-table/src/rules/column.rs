@@ -209,6 +209,16 @@ fn nested_invariants(
     }
 }
 
+/// Whether the column's values come from elsewhere than a default.
+pub(super) fn is_filled_otherwise(field: &Field) -> bool {
+    let keys = [
+        GENERATION_EXPRESSION,
+        super::IDENTITY_START,
+        super::IDENTITY_STEP,
+    ];
+    keys.iter().any(|key| field.metadata.contains_key(*key))
+}
+
 /// Adds the texts of a field's rules, those inside it included.
 pub(super) fn write_fingerprint(field: &Field, path: &str, text: &mut String) {
     use std::fmt::Write as _;

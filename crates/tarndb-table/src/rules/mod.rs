@@ -11,6 +11,7 @@
 //! Spec: docs/expressions.md; Delta PROTOCOL, "CHECK Constraints", "Column Invariants",
 //! "Generated Columns", "Default Columns", "Identity Columns".
 
+mod change;
 mod column;
 mod error;
 mod fill;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch};
 
+pub use change::{RuleChange, constraint_key};
 pub use column::{CHAR_VARCHAR, CURRENT_DEFAULT, GENERATION_EXPRESSION, INVARIANTS};
 pub use error::RuleError;
 pub use identity::{
@@ -171,6 +173,11 @@ impl RowRules {
             }
         }
         Ok(())
+    }
+
+    /// Whether the table has any.
+    pub fn is_empty(&self) -> bool {
+        self.conditions.is_empty() && self.columns.is_empty()
     }
 
     /// What tells these rules from others; empty when there are none. Equal also after values
@@ -338,7 +345,7 @@ fn fingerprint(schema: &Schema, properties: &BTreeMap<String, String>) -> String
     let mut text = String::new();
     for (key, value) in properties {
         if key.starts_with(CONSTRAINT_PREFIX) {
-            let _infallible = write!(text, "{key}={value}\n");
+            let _infallible = writeln!(text, "{key}={value}");
         }
     }
     for field in &schema.fields {

@@ -174,11 +174,24 @@ fn property(change: &ConfigEffect) -> Option<(&str, Option<&str>)> {
     match change {
         ConfigEffect::Set { key, value } => Some((key, Some(value))),
         ConfigEffect::Unset { key } => Some((key, None)),
-        ConfigEffect::AddFeature { .. } => None,
+        ConfigEffect::AddFeature { .. } | ConfigEffect::TakeIdentity { .. } => None,
     }
 }
 
 fn same_key(ours: &ConfigEffect, theirs: &ConfigEffect) -> Outcome {
+    if let (
+        ConfigEffect::TakeIdentity { column: ours, .. },
+        ConfigEffect::TakeIdentity { column: theirs, .. },
+    ) = (ours, theirs)
+    {
+        // Equal marks are no equal change: both gave the same values to different rows.
+        return match ours.to_lowercase() == theirs.to_lowercase() {
+            true => Outcome::Conflict(Reason::IdentityTaken {
+                column: theirs.clone(),
+            }),
+            false => Outcome::Rebase,
+        };
+    }
     let (Some((our_key, our_value)), Some((their_key, their_value))) =
         (property(ours), property(theirs))
     else {

@@ -207,6 +207,20 @@ fn definitions_name_both_sides() {
         the property delta.constraints.c, which writers must obey, was changed beside data written;
         run the transaction again on the new snapshot"#]],
     );
+    let take = |mark: i64| {
+        config(ConfigEffect::TakeIdentity {
+            column: "id".into(),
+            mark,
+        })
+    };
+    check(
+        &take(7),
+        take(7),
+        expect![[r#"
+            SET TBLPROPERTIES of main.t conflicts with SET TBLPROPERTIES committed in version 42 by transaction 00000000-0000-0000-0000-000000000007:
+            values of the identity column id were given out that these rows have too;
+            run the transaction again on the new snapshot"#]],
+    );
     check(
         &append,
         column("long", false),
