@@ -18,6 +18,7 @@
 //! - [`status`], [`history`], [`check`]: what is there, what was done, whether it is sound.
 
 pub mod catalog;
+mod change_writer;
 pub mod check;
 pub mod checkpoint;
 pub mod cleanup;
@@ -49,6 +50,7 @@ pub mod upsert;
 pub mod vacuum;
 
 pub use catalog::{CATALOG_NAME, Catalog, DEFAULT_SCHEMA, SchemaEntry, TableEntry};
+pub use change_writer::{ChangeWriter, Origin, WrittenChange};
 pub use check::{CheckReport, Finding, Progress};
 pub use cleanup::{LogCleanupOptions, LogCleanupReport};
 pub use compact::{CompactOptions, CompactReport, Rewritten};

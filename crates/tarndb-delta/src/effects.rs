@@ -252,6 +252,17 @@ fn metadata_effects(
             }
             Change::Set { key, value } => config.push(ConfigEffect::Set { key, value }),
             Change::Unset { key } => config.push(ConfigEffect::Unset { key }),
+            Change::Domain {
+                domain,
+                configuration,
+            } => config.push(ConfigEffect::Set {
+                key: domain_key(&domain),
+                value: configuration.unwrap_or_default(),
+            }),
+            // Every writer must look again.
+            Change::DropFeature { .. } => config.push(ConfigEffect::Unset {
+                key: DROPPED_FEATURES.to_owned(),
+            }),
             Change::AddFeature { name } => config.push(ConfigEffect::AddFeature { name }),
             Change::Default { column, text } => config.push(default_effect(&column, text)),
             Change::Identity { column, mark } => {
@@ -293,6 +304,14 @@ pub fn rule_effect(change: &RuleChange) -> ConfigEffect {
             mark: *mark,
         },
     }
+}
+
+/// The key under which the dropping of features is judged: it concerns every writer.
+pub const DROPPED_FEATURES: &str = "delta.features";
+
+/// The key under which a change of a domain is judged: as that of a property that binds nobody.
+pub fn domain_key(domain: &str) -> String {
+    format!("domain:{domain}")
 }
 
 /// Equal for equal schemas and partitionings only.

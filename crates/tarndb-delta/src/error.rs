@@ -316,6 +316,57 @@ pub enum DeltaError {
         /// Why, and what to do instead.
         reason: &'static str,
     },
+    /// A column by which data cannot be clustered.
+    #[error("the table cannot be clustered by that column ({reason}): column={column}")]
+    ClusteringRefused {
+        /// Its name.
+        column: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A feature that is in use cannot be dropped.
+    #[error("the feature cannot be dropped: feature={feature}, because: {by}")]
+    FeatureInUse {
+        /// Its name.
+        feature: String,
+        /// What is in the way, and what to do.
+        by: String,
+    },
+    /// A feature that the table does not have.
+    #[error("the table does not have the feature: feature={feature}")]
+    FeatureMissing {
+        /// The name given.
+        feature: String,
+    },
+    /// A domain that users may not touch.
+    #[error(
+        "the domain belongs to the table format or to TarnDB (choose a name with a prefix of \
+         your own): domain={domain}"
+    )]
+    SystemDomain {
+        /// Its name.
+        domain: String,
+    },
+    /// The configuration of a domain that must be understood cannot be read.
+    #[error(
+        "the table's domain cannot be read (restore the table, or drop the feature it belongs \
+         to with the engine that wrote it): domain={domain}, configuration={configuration}"
+    )]
+    BadDomain {
+        /// Its name.
+        domain: String,
+        /// As it stands in the log.
+        configuration: String,
+    },
+    /// A file without a row count, where rows must be numbered.
+    #[error(
+        "row tracking needs the number of rows of every file, and this one does not tell it \
+         (compact the table with all files first): file={file}"
+    )]
+    RowsUnknown {
+        /// Its path in the log.
+        file: String,
+    },
     /// A property whose value has not the form that it must have.
     #[error("the property has not the right form: key={key}, value={value}, wanted={form}")]
     PropertyMalformed {
@@ -378,6 +429,7 @@ impl DeltaError {
             | Self::BadPath { .. }
             | Self::BadDeletionVector { .. }
             | Self::LyingCheckpoint { .. }
+            | Self::BadDomain { .. }
             | Self::BadCheckpoint { .. }
             | Self::BadCatalogTail { .. }
             | Self::TailGap { .. } => ErrorClass::Corrupt,
@@ -401,6 +453,11 @@ impl DeltaError {
             | Self::ChangeFeedOff { .. }
             | Self::ChangeFeedSchema { .. }
             | Self::ChangeRange { .. }
+            | Self::SystemDomain { .. }
+            | Self::FeatureInUse { .. }
+            | Self::FeatureMissing { .. }
+            | Self::ClusteringRefused { .. }
+            | Self::RowsUnknown { .. }
             | Self::AppendOnly => ErrorClass::Invalid,
             Self::IllegalCommit { .. }
             | Self::ForeignState

@@ -26,6 +26,7 @@ pub(crate) const IDENTITY_COLUMNS: &str = "identityColumns";
 pub(crate) const CHANGE_DATA_FEED: &str = "changeDataFeed";
 pub(crate) const COLUMN_MAPPING: &str = "columnMapping";
 pub(crate) const TYPE_WIDENING: &str = "typeWidening";
+pub(crate) const CHECKPOINT_PROTECTION: &str = "checkpointProtection";
 pub(crate) const CLUSTERING: &str = "clustering";
 pub(crate) const ROW_TRACKING: &str = "rowTracking";
 pub(crate) const V2_CHECKPOINT: &str = "v2Checkpoint";
@@ -58,6 +59,9 @@ pub const WRITER_FEATURES: &[&str] = &[
     APPEND_ONLY,
     CHECK_CONSTRAINTS,
     COLUMN_MAPPING,
+    CHANGE_DATA_FEED,
+    CHECKPOINT_PROTECTION,
+    CLUSTERING,
     DELETION_VECTORS,
     DOMAIN_METADATA,
     GENERATED_COLUMNS,
@@ -65,6 +69,7 @@ pub const WRITER_FEATURES: &[&str] = &[
     IN_COMMIT_TIMESTAMP,
     INVARIANTS,
     MANAGED,
+    ROW_TRACKING,
     TIMESTAMP_NTZ,
     TYPE_WIDENING,
     V2_CHECKPOINT,

@@ -26,6 +26,7 @@ pub mod schema_json;
 pub mod state;
 
 mod checkpoint;
+mod clustering;
 mod dv;
 mod encode;
 mod load;

@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use tarndb_table::parse_column_list;
+
 use crate::checkpoint::retention::duration_ms;
 use crate::feature;
 
@@ -20,6 +22,8 @@ pub(crate) enum Form {
     Count(i64),
     /// `interval 1 week`, `interval 2 days 3 hours`.
     Duration,
+    /// Columns with commas between them, dots inside, back-ticks around odd names.
+    Columns,
     /// One of these words, in any case.
     Word(&'static [&'static str]),
     /// Anything.
@@ -149,7 +153,7 @@ pub(crate) const PROPERTIES: &[Property] = &[
     ),
     property(
         "delta.dataSkippingStatsColumns",
-        Form::Text,
+        Form::Columns,
         None,
         Duty::Obeyed,
     ),
@@ -162,7 +166,7 @@ pub(crate) const PROPERTIES: &[Property] = &[
     switch(
         "delta.enableChangeDataFeed",
         feature::CHANGE_DATA_FEED,
-        Duty::Only("false", LACKS),
+        Duty::Obeyed,
     ),
     switch(
         "delta.enableDeletionVectors",
@@ -216,7 +220,7 @@ pub(crate) const PROPERTIES: &[Property] = &[
     switch(
         "delta.enableRowTracking",
         feature::ROW_TRACKING,
-        Duty::Only("false", LACKS),
+        Duty::Obeyed,
     ),
     switch(
         "delta.enableTypeWidening",
@@ -295,7 +299,7 @@ pub(crate) const PROPERTIES: &[Property] = &[
         "delta.rowTrackingSuspended",
         Form::Boolean,
         Some("false"),
-        Duty::Only("false", LACKS),
+        Duty::Obeyed,
     ),
     property(
         "delta.setTransactionRetentionDuration",
@@ -341,6 +345,7 @@ impl Form {
             Self::Boolean => boolean(value).is_some(),
             Self::Count(least) => value.parse::<i64>().is_ok_and(|count| count >= least),
             Self::Duration => duration_ms(value).is_some(),
+            Self::Columns => parse_column_list(value).is_some(),
             Self::Word(words) => words.iter().any(|word| word.eq_ignore_ascii_case(value)),
             Self::Text => true,
         }
@@ -354,6 +359,7 @@ impl Form {
             Self::Duration => "a duration such as 'interval 1 week' or 'interval 2 days 3 hours' \
                                (no months or years)"
                 .to_owned(),
+            Self::Columns => "columns with commas between them, like 'a, b.c'".to_owned(),
             Self::Word(words) => format!("one of {}", words.join(", ")),
             Self::Text => "a text".to_owned(),
         }

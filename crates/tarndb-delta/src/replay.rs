@@ -16,7 +16,7 @@ use crate::checkpoint::retention::tombstone_cutoff;
 use crate::checkpoint::v2::PackedSidecar;
 use crate::error::DeltaError;
 use crate::state::{DeltaState, FileKey, data_file, vector_id};
-use crate::{column_mapping, feature, path, stats_json};
+use crate::{clustering, column_mapping, feature, path, stats_json};
 
 /// A state under construction.
 #[derive(Clone, Debug, Default)]
@@ -292,6 +292,7 @@ impl Replay {
         Ok(TableState {
             version: TableVersion(version),
             partition_columns,
+            clustering_columns: clustering::columns_of(&self.domains),
             properties: metadata.configuration.clone(),
             description: metadata.description.clone(),
             files: self.files,

@@ -162,6 +162,12 @@ impl Change<'_> {
                 };
                 self.txn.rename_table(id, &schema, &to.name)?;
             }
+            AlterAction::AddFeature(name) => {
+                let key = format!("delta.feature.{name}");
+                self.txn.set_property(id, &key, Some("supported")).await?;
+            }
+            AlterAction::DropFeature(name) => self.txn.drop_feature(id, name).await?,
+            AlterAction::ClusterBy(columns) => self.txn.cluster_by(id, columns.clone()).await?,
             AlterAction::SetOptions(options) => {
                 let set = properties(options)?;
                 for (key, value) in set {
@@ -235,6 +241,10 @@ impl Change<'_> {
                 self.txn.create_table(schema, table).await?
             }
         };
+        if !create.cluster_columns.is_empty() {
+            let columns = create.cluster_columns.clone();
+            self.txn.cluster_by(id, columns).await?;
+        }
         let Some(planned) = planned else {
             if existing.is_some() {
                 self.txn.overwrite(id, Written::default(), false).await?;

@@ -25,6 +25,7 @@ use crate::rules::RuleChange;
 use crate::schema::path::ColumnPath;
 use crate::schema::{DataType, Schema};
 use crate::state::TableState;
+use crate::stats::NamePath;
 
 /// Who commits what, when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +117,18 @@ pub enum MetadataChange {
     },
     /// Changes a rule that rows fulfil.
     Rule(RuleChange),
+    /// Drops a feature of the table format.
+    DropFeature(String),
+    /// Clusters new data by columns (names as the table shows them, a field of a struct by its
+    /// path), or by none.
+    ClusterBy(Vec<NamePath>),
+    /// Sets a domain of the user's, or (`None`) removes it.
+    SetDomain {
+        /// Its name.
+        domain: String,
+        /// Its configuration, usually JSON text.
+        configuration: Option<String>,
+    },
     /// Replaces schema and partitioning.
     ReplaceSchema {
         /// New columns.
@@ -156,6 +169,9 @@ pub struct Commit<'a> {
     pub updates: &'a [FileUpdate],
     /// Files that go.
     pub removes: &'a [Arc<DataFile>],
+    /// Files of changed rows, where the table has a change data feed and the other files do not
+    /// tell the changes by themselves. They then tell all changes of the commit.
+    pub changes: &'a [DataFile],
     /// Versions of application transactions that it commits.
     pub app_txns: &'a BTreeMap<String, i64>,
     /// Metadata changes in order.

@@ -23,7 +23,7 @@ use crate::error::TableError;
 use crate::partition::{array_value, scalar_text};
 use crate::prune::{Comparison, Predicate};
 use crate::schema::{DataType, Field, Schema, fold_name};
-use crate::stats::{ColumnStats, Scalar, StatsCollector};
+use crate::stats::{ColumnStats, Indexed, Scalar, StatsCollector};
 
 /// First byte of each value, by kind.
 mod tag {
@@ -96,7 +96,7 @@ impl KeyColumns {
     /// What a file must be able to hold to have one of these keys: a value between the smallest
     /// and the largest of each column. Columns without bounds (all NULL, NaN) do not count.
     pub fn bounds<'a>(&self, batches: impl IntoIterator<Item = &'a RecordBatch>) -> Predicate {
-        let mut collector = StatsCollector::new(&self.schema(), usize::MAX);
+        let mut collector = StatsCollector::new(&self.schema(), &Indexed::from(usize::MAX));
         for batch in batches {
             let position = |field: &Field| batch.schema().index_of(&field.name).ok();
             let positions: Option<Vec<_>> = self.fields.iter().map(position).collect();

@@ -18,6 +18,7 @@ pub mod parquet;
 pub mod partition;
 pub mod prune;
 pub mod references;
+pub mod row_id;
 pub mod row_predicate;
 pub mod rules;
 pub mod schema;
@@ -50,10 +51,13 @@ pub use partition::{
 };
 pub use prune::{Comparison, Predicate, is_true, may_match};
 pub use references::{OwnFile, References, own_file};
+pub use row_id::{RowIdColumns, StableId, id_arrays, stable_ids};
 pub use row_predicate::RowPredicate;
 pub use rules::{IdentityUse, RowRules, RuleChange, RuleError, Supplied, Supply};
 pub use schema::conform::conform_batch;
 pub use schema::path::ColumnPath;
 pub use schema::{DataType, Field, Physical, Schema};
 pub use state::{FormatState, TableState};
-pub use stats::{ColumnStats, Scalar, Statistics, StatsCollector};
+pub use stats::{
+    ColumnStats, Indexed, NamePath, Scalar, Statistics, StatsCollector, parse_column_list,
+};

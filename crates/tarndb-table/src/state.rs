@@ -13,6 +13,7 @@ use tarndb_types::TableVersion;
 
 use crate::files::Files;
 use crate::schema::Schema;
+use crate::stats::NamePath;
 
 /// What a codec keeps beside the model (protocol, unknown fields, ...), opaque to everyone else.
 pub trait FormatState: Any + Send + Sync + Debug {
@@ -29,6 +30,8 @@ pub struct TableState {
     pub schema: Arc<Schema>,
     /// Names of the partition columns, in partitioning order, spelled as in the schema.
     pub partition_columns: Vec<String>,
+    /// Columns by which data is clustered, by their names in files; they have statistics always.
+    pub clustering_columns: Vec<NamePath>,
     /// Table properties, verbatim.
     pub properties: BTreeMap<String, String>,
     /// The table's comment.

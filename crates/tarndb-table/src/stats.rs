@@ -6,11 +6,13 @@
 //! Spec: Delta PROTOCOL, "Per-file Statistics".
 
 mod collect;
+mod indexed;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 pub use collect::StatsCollector;
+pub use indexed::{Indexed, NamePath, parse_column_list};
 
 use crate::schema::Field;
 

@@ -75,6 +75,7 @@ pub const SWITCHES: &[&str] = &[
     "delta.appendOnly",
     "delta.enableChangeDataFeed",
     "delta.enableDeletionVectors",
+    "delta.enableRowTracking",
     "delta.enableTypeWidening",
     COPY_ON_WRITE,
 ];

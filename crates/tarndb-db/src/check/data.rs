@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use tarndb_storage::Store;
 use tarndb_table::parquet::read::file_statistics;
-use tarndb_table::{ColumnStats, DataFile, Scalar, Statistics, TableState};
+use tarndb_table::{ColumnStats, DataFile, Indexed, Scalar, Statistics, TableState};
 
 use super::{CheckReport, Finding, chain, is_store_failure, kind};
 use crate::catalog::TableEntry;
@@ -26,7 +26,7 @@ pub(super) async fn check_data(
         file,
         &state.schema,
         &state.partition_columns,
-        usize::MAX,
+        &Indexed::from(usize::MAX),
     )
     .await
     .map_err(DbError::table(table.display_name()));

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tarndb_delta::effects::{replaced_schema, rule_effect};
+use tarndb_delta::effects::{DROPPED_FEATURES, domain_key, replaced_schema, rule_effect};
 use tarndb_table::TableError;
 use tarndb_table::codec::MetadataChange;
 use tarndb_txn::{
@@ -146,6 +146,20 @@ fn add_metadata_effect(
         MetadataChange::UnsetProperty { key } => {
             table.config.push(ConfigEffect::Unset { key: key.clone() });
         }
+        MetadataChange::DropFeature(_) => table.config.push(ConfigEffect::Unset {
+            key: DROPPED_FEATURES.to_owned(),
+        }),
+        MetadataChange::ClusterBy(columns) => table.config.push(ConfigEffect::Set {
+            key: domain_key("delta.clustering"),
+            value: format!("{columns:?}"),
+        }),
+        MetadataChange::SetDomain {
+            domain,
+            configuration,
+        } => table.config.push(ConfigEffect::Set {
+            key: domain_key(domain),
+            value: configuration.clone().unwrap_or_default(),
+        }),
         MetadataChange::SetComment { column, text } => {
             let (column, text) = (column.clone(), text.clone());
             table.schema.push(SchemaEffect::SetComment { column, text });

@@ -211,6 +211,7 @@ impl<'a> Encoder<'a> {
             adds: &files.adds,
             updates: &files.updates,
             removes: &files.removes,
+            changes: &overlay.change_files,
             app_txns: &overlay.app_txns,
             metadata: &metadata,
             data_change: overlay.moved.is_none(),

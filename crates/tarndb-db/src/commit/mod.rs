@@ -5,6 +5,7 @@
 //! transaction's id tells whether a record is ours, whatever the store answered.
 //! Spec: docs/format/log.md, "Committing"; docs/conflicts.md.
 
+mod change_files;
 mod effects;
 mod encode;
 mod evidence;
@@ -45,7 +46,7 @@ use resolve::Resolver;
 const WRITER_FEATURES: [&str; 2] = [FENCE_FEATURE, VACUUM_FEATURE];
 
 /// Commits a transaction.
-pub(crate) async fn commit(txn: Transaction) -> Result<Committed, DbError> {
+pub(crate) async fn commit(mut txn: Transaction) -> Result<Committed, DbError> {
     let inner = Arc::clone(txn.inner());
     inner.check_open()?;
     if txn.is_read_only() {
@@ -73,6 +74,7 @@ pub(crate) async fn commit(txn: Transaction) -> Result<Committed, DbError> {
     priorities
         .give_way(inner.context(), &tables, txn.priority)
         .await;
+    change_files::write(&mut txn).await?;
     let txn = Arc::new(txn);
     let resolver = prepare(&inner, &txn).await?;
     let committed = queue::commit(&inner, txn, resolver).await?;

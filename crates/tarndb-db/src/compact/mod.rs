@@ -225,7 +225,7 @@ impl<'a> Compaction<'a> {
             return Ok(bytes);
         }
         let name = self.snapshot.entry(self.table)?.display_name();
-        let options = WriteOptions::from_properties(&self.state.properties);
+        let options = WriteOptions::of_table(&self.state);
         Ok(options.map_err(DbError::table(name))?.target_file_bytes)
     }
 

@@ -12,7 +12,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use tarndb_table::parquet::read::{LiveRows, ReadOptions, read_file_rows};
 use tarndb_table::{
-    DataFile, Deletion, TableError, TableState, TableWriter, WriteOptions, Written,
+    DataFile, Deletion, RowIdColumns, TableError, TableState, TableWriter, WriteOptions, Written,
 };
 use tarndb_txn::{RowMap, Source};
 use tarndb_types::{DbVersion, TableId};
@@ -165,7 +165,7 @@ impl Job<'_> {
     }
 
     fn writer(&self, bin: &Bin) -> Result<TableWriter, DbError> {
-        let options = WriteOptions::from_properties(&self.state.properties);
+        let options = WriteOptions::of_table(&self.state);
         let options = options.map_err(self.failed())?;
         // What was planned as one file becomes one, though the estimate was a little low.
         let target_file_bytes = if bin.live_bytes <= self.target_bytes {
@@ -173,7 +173,7 @@ impl Job<'_> {
         } else {
             self.target_bytes
         };
-        Ok(TableWriter::new(
+        let writer = TableWriter::new(
             self.snapshot.database().store().clone(),
             self.table.location.clone(),
             Arc::clone(&self.state.schema),
@@ -182,7 +182,16 @@ impl Job<'_> {
                 target_file_bytes,
                 ..options
             },
-        ))
+        );
+        Ok(match self.row_ids() {
+            Some(ids) => writer.with_hidden(&ids.fields()),
+            None => writer,
+        })
+    }
+
+    /// The columns of row ids, which go with their rows.
+    fn row_ids(&self) -> Option<RowIdColumns> {
+        RowIdColumns::of(&self.state.properties)
     }
 
     async fn copy(
@@ -192,6 +201,7 @@ impl Job<'_> {
         trail: &mut Trail,
         writer: &mut TableWriter,
     ) -> Result<(), DbError> {
+        let ids = self.row_ids();
         // Boxed, so that the compiler sees that this future can be sent.
         let opened: Vec<_> = bin
             .files
@@ -206,9 +216,14 @@ impl Job<'_> {
                 what: "more files than a row map can name",
             })?;
             let mut input = input?;
+            let file = bin.files.get(at);
             while let Some(live) = input.try_next().await.map_err(self.failed())? {
                 trail.note(source, &live.positions);
-                writer.write(&live.batch).await.map_err(self.failed())?;
+                let batch = match (&ids, file) {
+                    (Some(ids), Some(file)) => ids.resolved(file, &live).map_err(self.failed())?,
+                    _ => live.batch,
+                };
+                writer.write(&batch).await.map_err(self.failed())?;
             }
         }
         Ok(())
@@ -217,11 +232,12 @@ impl Job<'_> {
     async fn open(&self, file: &DataFile) -> Result<Rows, DbError> {
         let inner = &self.snapshot.database().inner;
         let deleted = inner.deleted_rows(self.table, &file.deletion).await?;
+        let columns = self.row_ids().map(|ids| ids.added_to(&self.state.schema));
         let rows = read_file_rows(
             &inner.store,
             &self.table.location,
             file,
-            &self.state.schema,
+            columns.as_ref().unwrap_or(&self.state.schema),
             &self.state.partition_columns,
             Some(&deleted),
             ReadOptions::default(),

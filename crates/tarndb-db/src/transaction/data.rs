@@ -13,14 +13,16 @@ use futures::{FutureExt as _, Stream, StreamExt as _, TryStreamExt as _};
 use tarndb_table::codec::MetadataChange;
 use tarndb_table::parquet::read::parquet_row_count;
 use tarndb_table::{
-    DataFile, Deletion, NewColumn, RowSet, TableError, TableState, TableWriter, WriteOptions,
-    Written, conform_batch, store_held,
+    DataFile, Deletion, NewColumn, RowIdColumns, RowSet, TableError, TableState, TableWriter,
+    WriteOptions, Written, conform_batch, store_held,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
+use super::feed::Image;
 use super::overlay::{FileDeletion, Moved, OverwrittenRows};
 use super::{Overlay, Transaction};
+use crate::change_writer::WrittenChange;
 use crate::compact::Rewritten;
 use crate::error::DbError;
 use crate::scan::{Scan, Scanned};
@@ -75,8 +77,8 @@ impl Transaction {
         state: &TableState,
     ) -> Result<TableWriter, DbError> {
         let entry = self.entry(id)?;
-        let options = WriteOptions::from_properties(&state.properties)
-            .map_err(DbError::table(entry.display_name()))?;
+        let options =
+            WriteOptions::of_table(state).map_err(DbError::table(entry.display_name()))?;
         Ok(TableWriter::new(
             self.inner().store.clone(),
             entry.location.clone(),
@@ -94,7 +96,7 @@ impl Transaction {
         written: Written,
         operation: Operation,
     ) -> Result<(), DbError> {
-        self.make_room(id, &written).await?;
+        self.make_room(id, &[&written]).await?;
         self.add_prepared(id, written, operation).await
     }
 
@@ -103,11 +105,14 @@ impl Transaction {
     pub(crate) async fn make_room(
         &mut self,
         id: TableId,
-        written: &Written,
+        written: &[&Written],
     ) -> Result<(), DbError> {
-        self.check_written(id, written).await?;
+        for part in written {
+            self.check_written(id, part).await?;
+        }
+        let files: Vec<&DataFile> = written.iter().flat_map(|part| &part.files).collect();
         self.overlay(id).await?;
-        self.bound_held(&written.files).await
+        self.bound_held(&files).await
     }
 
     /// Adds files after [`Self::make_room`].
@@ -117,9 +122,16 @@ impl Transaction {
         written: Written,
         operation: Operation,
     ) -> Result<(), DbError> {
-        self.notice_written(id, &written)?;
+        self.notice_written(id, written.empty_string_as_null)?;
         self.take_identities(id, &written).await?;
-        self.overlay(id).await?.add_files(written.files, operation);
+        let image = match operation {
+            Operation::Update => Image::Updated,
+            _ => Image::Inserted,
+        };
+        let files = written.files.into_iter().map(|file| (file, image));
+        self.overlay(id)
+            .await?
+            .add_images(files.collect(), operation);
         self.changes.did(operation);
         Ok(())
     }
@@ -128,14 +140,41 @@ impl Transaction {
     pub(crate) async fn add_upserted(
         &mut self,
         id: TableId,
-        written: Written,
+        written: WrittenChange,
         looked: KeysLooked,
     ) -> Result<(), DbError> {
-        self.notice_written(id, &written)?;
-        self.take_identities(id, &written).await?;
-        self.overlay(id).await?.add_upserted(written.files, looked);
+        self.notice_written(id, written.empty_string_as_null())?;
+        for part in written.parts() {
+            self.take_identities(id, part).await?;
+        }
+        let files = written.into_images().collect();
+        self.overlay(id).await?.add_upserted(files, looked);
         self.changes.did(Operation::Upsert);
         Ok(())
+    }
+
+    /// Deletes rows and adds what a [`ChangeWriter`](crate::ChangeWriter) wrote for them; how
+    /// many rows were deleted.
+    ///
+    /// # Errors
+    /// As [`Self::delete_rows`].
+    pub async fn replace_rows(
+        &mut self,
+        id: TableId,
+        rows: BTreeMap<String, RowSet>,
+        written: WrittenChange,
+        operation: Operation,
+    ) -> Result<u64, DbError> {
+        self.make_room(id, &written.parts()).await?;
+        let count = self.delete_rows(id, rows, operation).await?;
+        self.notice_written(id, written.empty_string_as_null())?;
+        for part in written.parts() {
+            self.take_identities(id, part).await?;
+        }
+        let files = written.into_images().collect();
+        self.overlay(id).await?.add_images(files, operation);
+        self.changes.did(operation);
+        Ok(count)
     }
 
     /// The keys that upserts of a table looked for so far.
@@ -185,14 +224,11 @@ impl Transaction {
             self.overlay(id).await?.delete_rows(deletions, operation);
         } else {
             let rewritten = self.rewrite(id, &state, &deletions).await?;
-            self.bound_held(&rewritten).await?;
-            let old: Vec<_> = deletions
-                .into_iter()
-                .map(|deletion| deletion.file)
-                .collect();
+            let new: Vec<&DataFile> = rewritten.iter().map(|(file, _)| file).collect();
+            self.bound_held(&new).await?;
             self.overlay(id)
                 .await?
-                .rewrite_files(&old, rewritten, operation);
+                .rewrite_files(&deletions, rewritten, operation);
         }
         self.changes.did(operation);
         Ok(count)
@@ -245,17 +281,49 @@ impl Transaction {
             .map_err(DbError::table(entry.display_name()))
     }
 
+    /// Files without the deleted rows, and what their rows are.
     async fn rewrite(
         &self,
         id: TableId,
         state: &TableState,
         deletions: &[FileDeletion],
+    ) -> Result<Vec<(DataFile, Image)>, DbError> {
+        let overlay = self.changes.overlays.get(&id);
+        let image = |deletion: &FileDeletion| match overlay {
+            Some(overlay) if overlay.adds.contains_key(&deletion.file.path) => {
+                overlay.feed.image(&deletion.file.path)
+            }
+            _ => Image::Kept,
+        };
+        let mut rewritten = Vec::new();
+        for wanted in [Image::Kept, Image::Updated, Image::Inserted] {
+            let kept = deletions
+                .iter()
+                .filter(|deletion| !deletion.emptied && image(deletion) == wanted);
+            let kept: Vec<&FileDeletion> = kept.collect();
+            if kept.is_empty() {
+                continue;
+            }
+            let files = self.rewrite_alike(id, state, &kept).await?;
+            rewritten.extend(files.into_iter().map(|file| (file, wanted)));
+        }
+        Ok(rewritten)
+    }
+
+    async fn rewrite_alike(
+        &self,
+        id: TableId,
+        state: &TableState,
+        deletions: &[&FileDeletion],
     ) -> Result<Vec<DataFile>, DbError> {
         let entry = self.entry(id)?;
         let name = entry.display_name();
         let mut writer = self.writer_for(id, state)?;
-        let kept = deletions.iter().filter(|deletion| !deletion.emptied);
-        let kept = kept.map(|deletion| {
+        let ids = RowIdColumns::of(&state.properties);
+        if let Some(ids) = &ids {
+            writer = writer.with_hidden(&ids.fields());
+        }
+        let kept = deletions.iter().map(|deletion| {
             let deletion_after = Deletion::Loaded(Arc::clone(&deletion.all));
             let file = DataFile::clone(&deletion.file);
             Arc::new(DataFile {
@@ -263,16 +331,21 @@ impl Transaction {
                 ..file
             })
         });
+        let columns = ids.as_ref().map(|ids| ids.added_to(&state.schema));
         let scan = Scan {
             table: entry,
-            columns: &state.schema,
+            columns: columns.as_ref().unwrap_or(&state.schema),
             partition_columns: &state.partition_columns,
         };
         let error = |error: TableError| DbError::table(name.as_str())(error);
         let mut scanned = self.inner().scan(scan, kept.collect());
-        while let Some(Scanned { mut rows, .. }) = scanned.try_next().await? {
+        while let Some(Scanned { file, mut rows }) = scanned.try_next().await? {
             while let Some(rows) = rows.try_next().await.map_err(error)? {
-                writer.write(&rows.batch).await.map_err(error)?;
+                let batch = match &ids {
+                    Some(ids) => ids.resolved(&file, &rows).map_err(error)?,
+                    None => rows.batch,
+                };
+                writer.write(&batch).await.map_err(error)?;
             }
         }
         Ok(writer.finish().await.map_err(DbError::table(name))?.files)
@@ -321,8 +394,9 @@ impl Transaction {
         source_read_target: bool,
     ) -> Result<(), DbError> {
         self.check_written(id, &written).await?;
-        self.notice_written(id, &written)?;
-        self.bound_held(&written.files).await?;
+        self.notice_written(id, written.empty_string_as_null)?;
+        let files: Vec<&DataFile> = written.files.iter().collect();
+        self.bound_held(&files).await?;
         self.take_identities(id, &written).await?;
         let overlay = self.overlay(id).await?;
         overlay.overwrite(written.files, source_read_target, Operation::Overwrite);
@@ -369,16 +443,18 @@ impl Transaction {
 
     /// Stores the new files of the transaction that were only held, when `new` would make them
     /// too many for the record and for memory.
-    async fn bound_held(&mut self, new: &[DataFile]) -> Result<(), DbError> {
+    async fn bound_held(&mut self, new: &[&DataFile]) -> Result<(), DbError> {
         let held = |file: &DataFile| file.unstored().map_or(0, |held| held.bytes().len());
-        let bytes = self.changes.held_bytes + new.iter().map(held).sum::<usize>();
+        let bytes = self.changes.held_bytes + new.iter().map(|file| held(file)).sum::<usize>();
         if bytes <= self.inner().options.inline_bytes_max {
             self.changes.held_bytes = bytes;
             return Ok(());
         }
         let overlays = self.changes.overlays.values();
         let old = overlays.flat_map(|overlay| overlay.adds.values().map(Arc::as_ref));
-        let files = old.chain(new).filter_map(|file| file.unstored().cloned());
+        let files = old
+            .chain(new.iter().copied())
+            .filter_map(|file| file.unstored().cloned());
         let files: Vec<_> = files.collect();
         store_held(&self.inner().store, files).await?;
         self.changes.held_bytes = 0;
@@ -395,8 +471,8 @@ impl Transaction {
         })
     }
 
-    fn notice_written(&mut self, id: TableId, written: &Written) -> Result<(), DbError> {
-        if written.empty_string_as_null {
+    fn notice_written(&mut self, id: TableId, empty_as_null: bool) -> Result<(), DbError> {
+        if empty_as_null {
             let name = self.entry(id)?.display_name();
             self.changes.notice(format!(
                 "empty strings in a partition column of table {name} were stored as NULL"

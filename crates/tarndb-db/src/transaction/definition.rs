@@ -5,7 +5,7 @@
 //! Spec: docs/conflicts.md, "Aspects".
 
 use tarndb_table::codec::MetadataChange;
-use tarndb_table::{ColumnPath, DataType, Field, NewColumn};
+use tarndb_table::{ColumnPath, DataType, Field, NamePath, NewColumn};
 use tarndb_types::TableId;
 
 use super::Transaction;
@@ -131,5 +131,41 @@ impl Transaction {
             None => MetadataChange::UnsetProperty { key },
         };
         self.change_metadata(id, change).await
+    }
+
+    /// Sets or (`None`) removes a domain of the table: a text that other engines keep and
+    /// programs can use.
+    ///
+    /// # Errors
+    /// A domain of the table format or of TarnDB itself.
+    pub async fn set_domain(
+        &mut self,
+        id: TableId,
+        domain: &str,
+        configuration: Option<&str>,
+    ) -> Result<(), DbError> {
+        let change = MetadataChange::SetDomain {
+            domain: domain.to_owned(),
+            configuration: configuration.map(str::to_owned),
+        };
+        self.change_metadata(id, change).await
+    }
+
+    /// Clusters new data by columns, or by none: they always have statistics.
+    ///
+    /// # Errors
+    /// A column that is not there or has no bounds, a partitioned table.
+    pub async fn cluster_by(&mut self, id: TableId, columns: Vec<NamePath>) -> Result<(), DbError> {
+        self.change_metadata(id, MetadataChange::ClusterBy(columns))
+            .await
+    }
+
+    /// Drops a feature of the table format that nothing of the table uses any more.
+    ///
+    /// # Errors
+    /// What is in the way, by name.
+    pub async fn drop_feature(&mut self, id: TableId, name: &str) -> Result<(), DbError> {
+        self.change_metadata(id, MetadataChange::DropFeature(name.to_owned()))
+            .await
     }
 }

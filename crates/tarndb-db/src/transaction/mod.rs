@@ -8,6 +8,7 @@
 mod catalog;
 mod data;
 mod definition;
+pub(crate) mod feed;
 mod not_null;
 pub(crate) mod overlay;
 mod overwrite_where;

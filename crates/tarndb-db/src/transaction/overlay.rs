@@ -16,6 +16,7 @@ use tarndb_table::{
 use tarndb_txn::{Operation, RowMap};
 use tarndb_types::{DatabaseId, DbVersion, TableVersion, TimestampMs, TxnId, Uuid};
 
+use super::feed::{Feed, Image};
 use crate::record::RowMapNote;
 use crate::upsert::KeysLooked;
 
@@ -50,6 +51,10 @@ pub(crate) struct Overlay {
     pub(crate) keys: Option<KeysLooked>,
     /// Those of `adds` of which every new row has its key in `keys` (or none).
     pub(crate) upserted: BTreeSet<String>,
+    /// How rows were changed.
+    pub(crate) feed: Feed,
+    /// The files that tell so, once the commit has written them.
+    pub(crate) change_files: Vec<DataFile>,
     /// Application transactions set.
     pub(crate) app_txns: BTreeMap<String, i64>,
     /// Metadata changes in order.
@@ -104,6 +109,8 @@ impl Overlay {
             overwritten: None,
             keys: None,
             upserted: BTreeSet::new(),
+            feed: Feed::default(),
+            change_files: Vec::new(),
             app_txns: BTreeMap::new(),
             metadata: Vec::new(),
             operations: Vec::new(),
@@ -191,14 +198,14 @@ impl Overlay {
     }
 
     /// Adds the files of an upsert, with the keys that it looked for.
-    pub(crate) fn add_upserted(&mut self, files: Vec<DataFile>, looked: KeysLooked) {
+    pub(crate) fn add_upserted(&mut self, files: Vec<(DataFile, Image)>, looked: KeysLooked) {
         self.upserted
-            .extend(files.iter().map(|file| file.path.clone()));
+            .extend(files.iter().map(|(file, _)| file.path.clone()));
         match &mut self.keys {
             Some(keys) => keys.extend(looked),
             None => self.keys = Some(looked),
         }
-        self.add_files(files, Operation::Upsert);
+        self.add_images(files, Operation::Upsert);
     }
 
     /// Whether every row that was added has its key in `keys`.
@@ -229,6 +236,9 @@ impl Overlay {
         let state = Arc::make_mut(&mut self.state);
         for deletion in deletions {
             let path = deletion.file.path.clone();
+            let own = self.adds.contains_key(&path);
+            self.feed
+                .note_deleted(&path, own, &deletion.rows, operation);
             if deletion.emptied {
                 state.files.remove(&path);
             } else {
@@ -252,20 +262,22 @@ impl Overlay {
     /// Replaces files by rewritten ones (copy-on-write).
     pub(crate) fn rewrite_files(
         &mut self,
-        old: &[Arc<DataFile>],
-        new: Vec<DataFile>,
+        old: &[FileDeletion],
+        new: Vec<(DataFile, Image)>,
         operation: Operation,
     ) {
         // Rows carried along from files that were there count for no key.
         let plain = |file: &Arc<DataFile>| {
             self.adds.contains_key(&file.path) && !self.upserted.contains(&file.path)
         };
-        if !old.iter().any(plain) {
+        if !old.iter().any(|deletion| plain(&deletion.file)) {
             self.upserted
-                .extend(new.iter().map(|file| file.path.clone()));
+                .extend(new.iter().map(|(file, _)| file.path.clone()));
         }
         let state = Arc::make_mut(&mut self.state);
-        for file in old {
+        for FileDeletion { file, rows, .. } in old {
+            let is_own = self.adds.contains_key(&file.path);
+            self.feed.note_deleted(&file.path, is_own, rows, operation);
             state.files.remove(&file.path);
             self.own_deletions.remove(&file.path);
             let own = self.adds.remove(&file.path).is_some();
@@ -275,12 +287,24 @@ impl Overlay {
                 .and_then(|base| base.files.get(&file.path));
             if let Some(base) = base.filter(|_| !own) {
                 // The whole file goes, and with it what was deleted in it before.
-                self.deletions.remove(&file.path);
+                if let Some(before) = self.deletions.remove(&file.path) {
+                    self.feed.note_rewritten(&file.path, &before);
+                }
+                self.feed.note_rewritten(&file.path, rows);
                 self.removes.insert(file.path.clone(), base);
             }
         }
-        self.add_files(new, operation);
+        self.add_images(new, operation);
         self.did(operation);
+    }
+
+    /// Adds files with what their rows are.
+    pub(crate) fn add_images(&mut self, files: Vec<(DataFile, Image)>, operation: Operation) {
+        for (file, image) in &files {
+            self.feed.note_file(&file.path, *image);
+        }
+        let files = files.into_iter().map(|(file, _)| file).collect();
+        self.add_files(files, operation);
     }
 
     /// Replaces files by others that hold the same live rows. The overlay has no other change.
@@ -308,6 +332,7 @@ impl Overlay {
         // All that is at the head goes, whatever was found before.
         self.overwritten = None;
         self.keys = None;
+        self.feed = Feed::default();
         Arc::make_mut(&mut self.state).files = Files::default();
         // Of an empty base too: others may append before the commit.
         if self.base.is_some() {
@@ -354,6 +379,7 @@ impl Overlay {
         let state = Arc::make_mut(&mut self.state);
         state.schema = fresh.schema;
         state.partition_columns = fresh.partition_columns;
+        state.clustering_columns = fresh.clustering_columns;
         state.properties = fresh.properties;
         state.description = fresh.description;
         state.format = fresh.format;
@@ -394,6 +420,7 @@ fn preview<'a>(
         adds: &[],
         updates: &[],
         removes: &[],
+        changes: &[],
         app_txns: &NO_APP_TXNS,
         metadata,
         data_change: true,

@@ -63,7 +63,7 @@ impl Transaction {
         let written = self.write_matching(id, &state, predicate, batches).await?;
         let matching = self.matching_rows(id, &state, predicate, &columns).await?;
         let added = written.rows;
-        self.make_room(id, &written).await?;
+        self.make_room(id, &[&written]).await?;
         let removed = self.delete_rows(id, matching, Operation::Overwrite).await?;
         self.add_prepared(id, written, Operation::Overwrite).await?;
         let overwritten = OverwrittenRows {

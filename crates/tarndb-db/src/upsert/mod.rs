@@ -18,13 +18,14 @@ use futures::{Stream, TryStreamExt as _};
 use tarndb_table::parquet::read::{ReadOptions, read_file_rows};
 use tarndb_table::{
     DataFile, Field, KeyColumns, LiveRows, RowRules, RowSet, Schema, Supplied, Supply, TableError,
-    TableState, TableWriter, may_match,
+    TableState, may_match,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
 pub(crate) use source::KeysLooked;
 
+use crate::change_writer::{ChangeWriter, Origin};
 use crate::error::DbError;
 use crate::scan::{Scan, Scanned};
 use crate::transaction::Transaction;
@@ -49,6 +50,15 @@ pub struct UpsertReport {
 struct Matches {
     positions: RowSet,
     rows: Vec<RowRef>,
+}
+
+impl Matches {
+    fn origins<'a>(&'a self, file: &'a Arc<DataFile>) -> impl Iterator<Item = Origin> + 'a {
+        self.positions.iter().map(move |position| Origin {
+            file: Arc::clone(file),
+            position,
+        })
+    }
 }
 
 impl Transaction {
@@ -99,13 +109,13 @@ impl Transaction {
         if source.is_empty() {
             return Ok(UpsertReport::default());
         }
-        let mut writer = self.writer(id).await?;
+        let mut writer = self.change_writer(id, None).await?;
         let mut upsert = Upsert::new(self, id, &state, &source, &rules);
         upsert.replace(&mut writer).await?;
         let inserted = upsert.insert(&mut writer).await?;
         let (files_read, deleted) = (upsert.files_read, upsert.deleted);
-        let written = writer.finish().await.map_err(DbError::table(name))?;
-        self.make_room(id, &written).await?;
+        let written = writer.finish().await?;
+        self.make_room(id, &written.parts()).await?;
         let updated = self.delete_rows(id, deleted, Operation::Upsert).await?;
         self.add_upserted(id, written, source.into_looked()).await?;
         Ok(UpsertReport {
@@ -151,7 +161,7 @@ impl<'a> Upsert<'a> {
     }
 
     /// Writes the new forms of all rows that have a counterpart, file by file.
-    async fn replace(&mut self, writer: &mut TableWriter) -> Result<(), DbError> {
+    async fn replace(&mut self, writer: &mut ChangeWriter) -> Result<(), DbError> {
         let bounds = self.source.bounds();
         let (txn, state) = (self.txn, self.state);
         let files = state.files.values();
@@ -173,9 +183,14 @@ impl<'a> Upsert<'a> {
             }
             self.matched.extend(&matches.rows);
             if self.source.is_complete() {
+                let mut origins = matches.origins(&file);
                 for rows in matches.rows.chunks(ROWS_AT_ONCE) {
                     let batch = self.assemble(rows, None)?;
-                    self.write(writer, &batch, &self.replaced()).await?;
+                    let origins: Vec<Origin> = origins.by_ref().take(rows.len()).collect();
+                    let supplied = self.replaced();
+                    writer
+                        .write_updated(&batch, &origins, Some(&supplied))
+                        .await?;
                 }
             } else {
                 self.replace_some_columns(writer, &file, &matches).await?;
@@ -210,8 +225,8 @@ impl<'a> Upsert<'a> {
     /// Writes rows of a file anew with the source's columns in place of theirs.
     async fn replace_some_columns(
         &self,
-        writer: &mut TableWriter,
-        file: &DataFile,
+        writer: &mut ChangeWriter,
+        file: &Arc<DataFile>,
         matches: &Matches,
     ) -> Result<(), DbError> {
         let others = self.source.others(&self.state.schema);
@@ -234,6 +249,7 @@ impl<'a> Upsert<'a> {
         .await
         .map_err(|error| self.error(error))?;
         let mut rest = matches.rows.as_slice();
+        let mut origins = matches.origins(file);
         while let Some(rows) = kept.try_next().await.map_err(|error| self.error(error))? {
             let (now, later) =
                 rest.split_at_checked(rows.batch.num_rows())
@@ -242,7 +258,11 @@ impl<'a> Upsert<'a> {
                     })?;
             rest = later;
             let batch = self.assemble(now, Some(&rows.batch))?;
-            self.write(writer, &batch, &self.replaced()).await?;
+            let origins: Vec<Origin> = origins.by_ref().take(now.len()).collect();
+            let supplied = self.replaced();
+            writer
+                .write_updated(&batch, &origins, Some(&supplied))
+                .await?;
         }
         if rest.is_empty() {
             Ok(())
@@ -254,7 +274,7 @@ impl<'a> Upsert<'a> {
     }
 
     /// Writes the source's rows without a counterpart; how many these are.
-    async fn insert(&mut self, writer: &mut TableWriter) -> Result<u64, DbError> {
+    async fn insert(&mut self, writer: &mut ChangeWriter) -> Result<u64, DbError> {
         let matched = std::mem::take(&mut self.matched);
         let new: Vec<RowRef> = self
             .source
@@ -268,7 +288,9 @@ impl<'a> Upsert<'a> {
         }
         for rows in new.chunks(ROWS_AT_ONCE) {
             let batch = self.assemble(rows, None)?;
-            self.write(writer, &batch, &self.inserted()).await?;
+            writer
+                .write_inserted(&batch, Some(&self.inserted()))
+                .await?;
         }
         Ok(new.len() as u64)
     }
@@ -331,16 +353,6 @@ impl<'a> Upsert<'a> {
                 source,
             })
         })
-    }
-
-    async fn write(
-        &self,
-        writer: &mut TableWriter,
-        batch: &RecordBatch,
-        supplied: &Supplied,
-    ) -> Result<(), DbError> {
-        let result = writer.write_supplied(batch, supplied).await;
-        result.map_err(|error| self.error(error))
     }
 
     fn error(&self, error: TableError) -> DbError {

@@ -92,6 +92,19 @@ pub enum Change {
         /// The furthest of them.
         mark: i64,
     },
+    /// A domain was set or, without configuration, removed.
+    Domain {
+        /// Its name.
+        domain: String,
+        /// Its configuration.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        configuration: Option<String>,
+    },
+    /// A table feature was dropped.
+    DropFeature {
+        /// Its name.
+        name: String,
+    },
     /// A table feature was added.
     AddFeature {
         /// Its name.

@@ -6,14 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use tarndb_table::row_id::{ROW_COMMIT_VERSION_COLUMN, ROW_ID_COLUMN};
 use tarndb_table::rules::CONSTRAINT_PREFIX;
-use tarndb_table::{Commit, MetadataChange, Schema, TableDefinition};
+use tarndb_table::{Commit, MetadataChange, NamePath, Schema, TableDefinition};
 
-use super::Authority;
+use super::domains::Domains;
 use super::mapping::chosen_mode;
 use super::property::{Asks, judge, judge_unset};
 use super::rules::check_rules;
+use super::{Authority, row_ids};
 use crate::action::{Change, Format, Metadata, Protocol};
+use crate::clustering::{self, CLUSTERING_DOMAIN};
 use crate::column_mapping::{self, MappingMode, table_schema};
 use crate::error::DeltaError;
 use crate::feature;
@@ -35,6 +38,9 @@ pub(super) struct Draft {
     pub(super) features: BTreeSet<&'static str>,
     /// Clustering columns, by their names in files.
     pub(super) clustering: Vec<Vec<String>>,
+    pub(super) domains: Domains,
+    /// Features that the commit drops.
+    pub(super) dropped: BTreeSet<String>,
     /// What differs from the head, for `commitInfo`.
     pub(super) changes: Vec<Change>,
 }
@@ -53,7 +59,9 @@ impl Draft {
                     base: Some((delta.protocol.as_ref().clone(), metadata.clone())),
                     metadata,
                     features: BTreeSet::new(),
-                    clustering: clustering_columns(delta),
+                    clustering: clustering::columns_of(&delta.domains),
+                    domains: Domains::default(),
+                    dropped: BTreeSet::new(),
                     changes: Vec::new(),
                 })
             }
@@ -98,6 +106,7 @@ impl Draft {
             configuration.insert(key.clone(), value.clone());
         }
         check_rules(&definition.schema, &configuration)?;
+        name_row_id_columns(&mut configuration, &definition.id.to_string())?;
         let protocol = if authority.is_database() {
             configuration.insert(IN_COMMIT_TIMESTAMPS.to_owned(), "true".to_owned());
             feature::managed_protocol(&features)
@@ -122,6 +131,8 @@ impl Draft {
             schema: definition.schema.clone(),
             features,
             clustering: Vec::new(),
+            domains: Domains::default(),
+            dropped: BTreeSet::new(),
             changes: Vec::new(),
         };
         draft.map_new_table(definition.id.0)?;
@@ -152,6 +163,15 @@ impl Draft {
             }
             MetadataChange::SetComment { column, text } => self.set_comment(column, text),
             MetadataChange::Rule(change) => self.change_rule(change),
+            // It needs more than the draft; see `drop_feature`.
+            MetadataChange::DropFeature(name) => Err(DeltaError::FeatureMissing {
+                feature: name.clone(),
+            }),
+            MetadataChange::ClusterBy(columns) => self.cluster_by(columns),
+            MetadataChange::SetDomain {
+                domain,
+                configuration,
+            } => self.set_domain(domain, configuration.as_deref()),
             MetadataChange::ReplaceSchema {
                 schema,
                 partition_columns,
@@ -162,6 +182,7 @@ impl Draft {
                 self.name_in_files(&mut schema.fields, *seed)?;
                 self.schema = schema;
                 self.check_schema()?;
+                self.end_clustering();
                 self.features
                     .extend(feature::features_of(&self.schema.fields));
                 self.changes.push(Change::ReplaceSchema);
@@ -185,7 +206,13 @@ impl Draft {
             Asks::Nothing => {}
         }
         self.store_property(key, value);
-        Ok(())
+        name_row_id_columns(&mut self.metadata.configuration, &self.metadata.id)
+    }
+
+    /// Was the switch on before the commit?
+    pub(super) fn was_on(&self, key: &str) -> bool {
+        let base = self.base.as_ref();
+        base.is_some_and(|(_, metadata)| is_on(&metadata.configuration, key))
     }
 
     pub(super) fn store_property(&mut self, key: &str, value: &str) {
@@ -200,6 +227,37 @@ impl Draft {
                 value: value.to_owned(),
             });
         }
+    }
+
+    fn cluster_by(&mut self, columns: &[NamePath]) -> Result<(), DeltaError> {
+        let partitions = &self.metadata.partition_columns;
+        let configuration = clustering::configuration(columns, &self.schema, partitions)?;
+        self.features.insert(feature::CLUSTERING);
+        self.changes.push(Change::Domain {
+            domain: CLUSTERING_DOMAIN.to_owned(),
+            configuration: Some(configuration.clone()),
+        });
+        self.clustering = clustering::columns_in(&configuration);
+        self.domains.set(CLUSTERING_DOMAIN, Some(configuration));
+        Ok(())
+    }
+
+    /// Other columns, which may not have the names of those before.
+    fn end_clustering(&mut self) {
+        if self.protocol.lists_writer_feature(feature::CLUSTERING) {
+            self.domains.set(CLUSTERING_DOMAIN, None);
+        }
+        self.clustering.clear();
+    }
+
+    fn set_domain(&mut self, domain: &str, configuration: Option<&str>) -> Result<(), DeltaError> {
+        self.domains.set_by_user(domain, configuration)?;
+        self.features.insert(feature::DOMAIN_METADATA);
+        self.changes.push(Change::Domain {
+            domain: domain.to_owned(),
+            configuration: configuration.map(str::to_owned),
+        });
+        Ok(())
     }
 
     fn set_comment(
@@ -277,7 +335,7 @@ impl Draft {
                 .lists_writer_feature(feature::IN_COMMIT_TIMESTAMP)
     }
 
-    fn is_on(&self, key: &str) -> bool {
+    pub(super) fn is_on(&self, key: &str) -> bool {
         is_on(&self.metadata.configuration, key)
     }
 
@@ -289,6 +347,11 @@ impl Draft {
         check_native_write(&self.protocol, &self.metadata, &self.schema)
     }
 
+    /// Asks for a feature.
+    pub(super) fn raise(&mut self, name: &'static str) {
+        self.features.insert(name);
+    }
+
     /// Raises the protocol by what the changes need.
     pub(super) fn raise_features(&mut self) -> Result<(), DeltaError> {
         if let Some((base, metadata)) = &self.base {
@@ -298,6 +361,14 @@ impl Draft {
             } else {
                 check_native_write(base, metadata, &table_schema(base, metadata)?)?;
             }
+        }
+        let needed = self.features.iter();
+        let mut contradicting = needed.filter(|name| self.dropped.contains(**name));
+        if let Some(name) = contradicting.next() {
+            return Err(DeltaError::FeatureInUse {
+                feature: (*name).to_owned(),
+                by: "the same transaction uses it".to_owned(),
+            });
         }
         let base = if self.authority.is_database() {
             self.protocol.clone()
@@ -342,21 +413,31 @@ impl Draft {
     }
 }
 
-/// The clustering columns of a table. Some writers name a column that is no field by a text
-/// instead of a list.
-fn clustering_columns(delta: &DeltaState) -> Vec<Vec<String>> {
-    let configuration = delta.domains.get("delta.clustering");
-    let value = configuration.and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let columns = value
-        .as_ref()
-        .and_then(|value| value.get("clusteringColumns"));
-    let name = |part: &Value| part.as_str().map(str::to_owned);
-    let path = |column: &Value| match column {
-        Value::Array(parts) => parts.iter().filter_map(name).collect(),
-        other => name(other).into_iter().collect(),
-    };
-    let columns = columns.and_then(Value::as_array).into_iter().flatten();
-    columns.map(path).collect()
+/// Where row ids are to be kept, names the columns that hold them: by the table's id, so that
+/// every attempt and everybody who enables them at the same time gives the same names, which no
+/// column has.
+fn name_row_id_columns(
+    configuration: &mut BTreeMap<String, String>,
+    id: &str,
+) -> Result<(), DeltaError> {
+    if !is_on(configuration, row_ids::ENABLED) {
+        return Ok(());
+    }
+    if is_on(configuration, row_ids::SUSPENDED) {
+        return Err(DeltaError::PropertyRefused {
+            key: row_ids::ENABLED.to_owned(),
+            value: "true".to_owned(),
+            reason: "row tracking is either enabled or suspended (delta.rowTrackingSuspended)",
+        });
+    }
+    for (key, prefix) in [
+        (ROW_ID_COLUMN, "_row-id-col-"),
+        (ROW_COMMIT_VERSION_COLUMN, "_row-commit-version-col-"),
+    ] {
+        let name = || format!("{prefix}{id}");
+        configuration.entry(key.to_owned()).or_insert_with(name);
+    }
+    Ok(())
 }
 
 /// The partition columns, spelled as in the schema.

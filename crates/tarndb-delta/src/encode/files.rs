@@ -9,11 +9,14 @@ use std::collections::BTreeSet;
 use tarndb_table::{Commit, DataFile, Deletion, DvDescriptor, FileUpdate, Statistics};
 
 use super::draft::Draft;
-use crate::action::{Action, Add, Remove};
+use crate::action::{Action, Add, Cdc, Remove};
 use crate::checkpoint::write::tags;
 use crate::error::DeltaError;
 use crate::state::vector_id;
 use crate::{dv, path, stats_json};
+
+/// Property that asks for a change data feed.
+const CHANGE_DATA_FEED: &str = "delta.enableChangeDataFeed";
 
 fn illegal(rule: &'static str, detail: impl Into<String>) -> DeltaError {
     DeltaError::IllegalCommit {
@@ -72,7 +75,24 @@ pub(super) fn file_actions(commit: &Commit<'_>, draft: &Draft) -> Result<Vec<Act
         }
         actions.push(Action::Add(Box::new(new_add(file, commit, draft)?)));
     }
+    // Without a feed nobody asks for them.
+    if draft.is_on(CHANGE_DATA_FEED) {
+        for file in commit.changes {
+            check_new(file, draft)?;
+            actions.push(Action::Cdc(Box::new(changed_rows(file))));
+        }
+    }
     Ok(actions)
+}
+
+fn changed_rows(file: &DataFile) -> Cdc {
+    Cdc {
+        path: file.raw_path.clone(),
+        partition_values: file.partition_values.clone(),
+        size: i64::try_from(file.size_bytes).unwrap_or(i64::MAX),
+        data_change: false,
+        tags: None,
+    }
 }
 
 /// Is the file live in the head, with the vector that it is said to have?
@@ -160,8 +180,8 @@ fn loose_statistics(file: &DataFile, draft: &Draft) -> Option<String> {
     })
 }
 
-/// The add of a file that the table did not have.
-fn new_add(file: &DataFile, commit: &Commit<'_>, draft: &Draft) -> Result<Add, DeltaError> {
+/// Path and partition values of a file that the table did not have.
+fn check_new(file: &DataFile, draft: &Draft) -> Result<(), DeltaError> {
     if path::table_path(&file.raw_path)? != file.path || !path::is_inside(&file.path) {
         return Err(illegal(
             "a path of the log names a file below the table",
@@ -188,6 +208,12 @@ fn new_add(file: &DataFile, commit: &Commit<'_>, draft: &Draft) -> Result<Add, D
             &file.path,
         ));
     }
+    Ok(())
+}
+
+/// The add of a file that the table did not have.
+fn new_add(file: &DataFile, commit: &Commit<'_>, draft: &Draft) -> Result<Add, DeltaError> {
+    check_new(file, draft)?;
     let mut add = base_add(file, commit);
     add.stats = file.raw_stats.clone().or_else(|| {
         file.stats

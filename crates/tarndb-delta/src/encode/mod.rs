@@ -7,11 +7,14 @@
 
 mod authority;
 mod depends;
+mod domains;
 mod draft;
+mod drop_feature;
 mod evolve;
 mod files;
 mod mapping;
 mod property;
+pub(crate) mod row_ids;
 mod rules;
 mod stats_columns;
 mod widen;
@@ -19,11 +22,13 @@ mod widen;
 #[cfg(test)]
 mod tests;
 
-use tarndb_table::{Commit, Entry};
+use tarndb_table::{Commit, Entry, MetadataChange};
 
 pub(crate) use self::authority::Authority;
 use self::draft::Draft;
 pub(crate) use self::draft::checked_partitioning;
+use self::drop_feature::drop_feature;
+use self::row_ids::RowIds;
 use crate::action::{Action, AppTxn, CommitInfo, DomainMetadata, TarnInfo};
 use crate::error::DeltaError;
 
@@ -46,7 +51,10 @@ pub(crate) fn encode(commit: &Commit<'_>) -> Result<Entry, DeltaError> {
 pub(crate) fn encode_for(commit: &Commit<'_>, authority: Authority) -> Result<Entry, DeltaError> {
     let mut draft = Draft::start(commit, authority)?;
     for change in commit.metadata {
-        draft.change(change)?;
+        match change {
+            MetadataChange::DropFeature(name) => drop_feature(&mut draft, commit, name)?,
+            change => draft.change(change)?,
+        }
     }
     if files::stores_vectors(commit) {
         draft.enable_deletion_vectors()?;
@@ -56,7 +64,12 @@ pub(crate) fn encode_for(commit: &Commit<'_>, authority: Authority) -> Result<En
     draft.raise_features()?;
     draft.check_write()?;
     check_stamp(commit)?;
-    let file_actions = files::file_actions(commit, &draft)?;
+    let mut domains = std::mem::take(&mut draft.domains).actions(commit)?;
+    let mut file_actions = files::file_actions(commit, &draft)?;
+    if let Some(mut ids) = RowIds::start(commit, &draft)? {
+        ids.number(commit, &mut file_actions)?;
+        domains.extend(ids.domain()?);
+    }
 
     let mut actions = vec![Action::CommitInfo(commit_info(commit, &draft))];
     actions.extend(draft.new_protocol().map(Action::Protocol));
@@ -66,8 +79,9 @@ pub(crate) fn encode_for(commit: &Commit<'_>, authority: Authority) -> Result<En
             .map(|metadata| Action::Metadata(Box::new(metadata))),
     );
     if authority.is_database() {
-        actions.push(Action::Domain(database_domain(commit)));
+        domains.push(database_domain(commit));
     }
+    actions.extend(domains.into_iter().map(Action::Domain));
     actions.extend(app_transactions(commit));
     actions.extend(file_actions);
     let lines = actions

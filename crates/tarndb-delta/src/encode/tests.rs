@@ -54,6 +54,7 @@ pub(super) fn commit<'a>(
         adds: &[],
         updates: &[],
         removes: &[],
+        changes: &[],
         app_txns: &NO_APP_TXNS,
         metadata: &[],
         data_change: true,
@@ -292,7 +293,6 @@ fn what_a_user_may_not_do_is_refused_with_advice() {
         );
     }
     for (key, value) in [
-        ("delta.enableChangeDataFeed", "true"),
         ("delta.columnMapping.mode", "id"),
         ("delta.enableInCommitTimestamps", "false"),
         ("delta.feature.icebergCompatV2", "supported"),

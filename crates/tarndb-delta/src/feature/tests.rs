@@ -90,9 +90,9 @@ fn writing_needs_every_writer_feature() {
     unknown
         .writer_features
         .get_or_insert_default()
-        .insert("rowTracking".to_owned());
+        .insert("icebergCompatV2".to_owned());
     let error = check_write(&unknown).unwrap_err();
-    assert!(error.to_string().contains("rowTracking"), "{error}");
+    assert!(error.to_string().contains("icebergCompatV2"), "{error}");
     assert!(check_write(&protocol(1, 2, None, None)).is_err());
 }
 

@@ -182,6 +182,7 @@ impl NativeTable {
             adds: &change.adds,
             updates: &change.updates,
             removes: &change.removes,
+            changes: &[],
             app_txns: &change.app_txns,
             metadata: &change.metadata,
             data_change,

@@ -1,3 +1,5 @@
+//! The table of properties and the forms of their values.
+
 use super::*;
 
 #[test]

@@ -89,6 +89,7 @@ impl Table {
                 adds: &work.adds,
                 updates: &work.updates,
                 removes: &work.removes,
+                changes: &[],
                 app_txns: &BTreeMap::new(),
                 metadata: &work.metadata,
                 data_change: work.operation != "OPTIMIZE",

@@ -38,7 +38,8 @@ pub(crate) async fn delete(change: &mut Change<'_>, delete: &Delete) -> Result<u
     let mut stream = stream_of(change.engine, plan, &planned.spelling)?;
     let mut found = Found::default();
     while let Some(batch) = stream.next().await {
-        found.take(&batch.map_err(|error| translate(error, &planned.spelling))?)?;
+        let batch = batch.map_err(|error| translate(error, &planned.spelling))?;
+        found.take(&batch, target.provider.files())?;
     }
     change.note_reads(&planned);
     let count = found.len();

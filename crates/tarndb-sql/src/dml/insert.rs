@@ -183,5 +183,5 @@ pub(crate) async fn fill(
 ) -> Result<Written, SqlError> {
     let plan = destination.prepare(plan)?;
     let stream = stream_of(change.engine, plan, &planned.spelling)?;
-    write_stream(change, destination, stream, &planned.spelling, |_| Ok(())).await
+    write_stream(change, destination, stream, &planned.spelling).await
 }

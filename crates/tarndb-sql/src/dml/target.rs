@@ -15,7 +15,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use tarndb_table::RowSet;
+use tarndb_db::Origin;
+use tarndb_table::{DataFile, RowSet};
 use tarndb_types::TableId;
 
 use crate::error::SqlError;
@@ -135,11 +136,16 @@ fn internal() -> SqlError {
 pub(crate) struct Found(BTreeMap<u32, RowSet>);
 
 impl Found {
-    /// Takes the rows that the last two columns of `batch` name.
+    /// Takes the rows that the last two columns of `batch` name, in `all` files of the target;
+    /// gives back where each of them is.
     ///
     /// # Errors
     /// A row that was named before: a subquery gave it two values.
-    pub(crate) fn take(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
+    pub(crate) fn take(
+        &mut self,
+        batch: &RecordBatch,
+        all: &[Arc<DataFile>],
+    ) -> Result<Vec<Origin>, SqlError> {
         let width = batch.num_columns();
         let column = |back: usize| batch.columns().get(width.checked_sub(back)?);
         let files = column(2).and_then(|c| c.as_primitive_opt::<UInt32Type>());
@@ -147,13 +153,20 @@ impl Found {
         let (Some(files), Some(positions)) = (files, positions) else {
             return Err(internal());
         };
+        let mut origins = Vec::with_capacity(batch.num_rows());
         for (file, position) in files.values().iter().zip(positions.values()) {
+            let index = usize::try_from(*file).map_err(|_| internal())?;
+            let found = all.get(index).ok_or_else(internal)?;
             let position = u64::try_from(*position).map_err(|_| internal())?;
             if !self.0.entry(*file).or_default().insert(position) {
                 return Err(SqlError::SubqueryRows);
             }
+            origins.push(Origin {
+                file: Arc::clone(found),
+                position,
+            });
         }
-        Ok(())
+        Ok(origins)
     }
 
     /// How many rows.

@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem};
 use tarndb_txn::Operation;
 
 use crate::dml::Change;
-use crate::dml::target::{ChangeTarget, Found};
-use crate::dml::write::{Destination, stream_of, write_stream};
+use crate::dml::target::ChangeTarget;
+use crate::dml::write::{Destination, stream_of, write_updates};
 use crate::error::SqlError;
 use crate::name::{Spelling, fold, near, same};
 use crate::parser::Update;
@@ -69,23 +69,18 @@ pub(crate) async fn update(change: &mut Change<'_>, update: &Update) -> Result<u
     let destination = Destination::of_table(change.txn, target.id, change.options).await?;
     let plan = destination.prepare(plan)?;
     let stream = stream_of(change.engine, plan, &planned.spelling)?;
-    let mut found = Found::default();
-    let written = write_stream(change, &destination, stream, &planned.spelling, |b| {
-        found.take(b)
-    })
-    .await?;
+    let spelling = &planned.spelling;
+    let (written, found) = write_updates(change, &destination, &target, stream, spelling).await?;
     change.note_reads(&planned);
     let count = found.len();
     if count == 0 {
         return Ok(0);
     }
+    let rows = target.by_path(found);
+    let id = target.id;
     change
         .txn
-        .delete_rows(target.id, target.by_path(found), Operation::Update)
-        .await?;
-    change
-        .txn
-        .add_files(target.id, written, Operation::Update)
+        .replace_rows(id, rows, written, Operation::Update)
         .await?;
     Ok(count)
 }

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -15,13 +14,14 @@ use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream, execute_stream,
 };
 use futures::StreamExt;
-use tarndb_db::{Database, Transaction};
+use tarndb_db::{Database, Transaction, WrittenChange};
 use tarndb_storage::Path;
 use tarndb_table::{Schema, TableWriter, WriteOptions, Written};
 use tarndb_types::TableId;
 
 use crate::dml::Change;
 use crate::dml::conform::ConformExec;
+use crate::dml::target::{ChangeTarget, Found};
 use crate::engine::Engine;
 use crate::error::{SqlError, translate::translate};
 use crate::name::{Spelling, same};
@@ -48,8 +48,7 @@ impl Destination {
     ) -> Result<Self, SqlError> {
         let state = txn.table(id).await?;
         let name: Arc<str> = txn.entry(id)?.display_name().into();
-        let mut write =
-            WriteOptions::from_properties(&state.properties).map_err(SqlError::table(&name))?;
+        let mut write = WriteOptions::of_table(&state).map_err(SqlError::table(&name))?;
         if let Some(bytes) = options.writer_bytes() {
             write.memory_bytes = write.memory_bytes.min(bytes);
             write.row_group_bytes = write.row_group_bytes.min(bytes);
@@ -107,6 +106,32 @@ impl Destination {
     }
 }
 
+/// Writes the new forms of rows: the first columns of a stream whose last two say which rows
+/// these are.
+pub(crate) async fn write_updates(
+    change: &Change<'_>,
+    destination: &Destination,
+    target: &ChangeTarget,
+    mut stream: SendableRecordBatchStream,
+    spelling: &Spelling,
+) -> Result<(WrittenChange, Found), SqlError> {
+    let options = Some(destination.options.clone());
+    let mut writer = change.txn.change_writer(target.id, options).await?;
+    let own: Vec<usize> = (0..destination.schema.fields.len()).collect();
+    let mut found = Found::default();
+    while let Some(batch) = stream.next().await {
+        let batch = batch.map_err(|error| translate(error, spelling))?;
+        if batch.num_rows() == 0 {
+            continue;
+        }
+        let origins = found.take(&batch, target.provider.files())?;
+        let rows = batch.project(&own);
+        let rows = rows.map_err(|error| translate(error.into(), spelling))?;
+        writer.write_updated(&rows, &origins, None).await?;
+    }
+    Ok((writer.finish().await?, found))
+}
+
 /// Runs a plan as one stream.
 pub(crate) fn stream_of(
     engine: &Engine,
@@ -116,33 +141,22 @@ pub(crate) fn stream_of(
     execute_stream(plan, engine.context.task_ctx()).map_err(|error| translate(error, spelling))
 }
 
-/// Writes the first columns of a stream; `see` gets every batch whole before it is written.
+/// Writes a stream of rows of the table.
 pub(crate) async fn write_stream(
     change: &Change<'_>,
     destination: &Destination,
     mut stream: SendableRecordBatchStream,
     spelling: &Spelling,
-    mut see: impl FnMut(&RecordBatch) -> Result<(), SqlError>,
 ) -> Result<Written, SqlError> {
     let mut writer = destination.writer(change.db);
-    let width = destination.schema.fields.len();
-    let own = (0..width).collect::<Vec<_>>();
     let failed = SqlError::table;
     while let Some(batch) = stream.next().await {
         let batch = batch.map_err(|error| translate(error, spelling))?;
         if batch.num_rows() == 0 {
             continue;
         }
-        see(&batch)?;
-        let rows = if batch.num_columns() == width {
-            batch
-        } else {
-            batch
-                .project(&own)
-                .map_err(|error| translate(error.into(), spelling))?
-        };
         writer
-            .write(&rows)
+            .write(&batch)
             .await
             .map_err(failed(&destination.name))?;
     }

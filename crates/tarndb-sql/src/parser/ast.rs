@@ -138,6 +138,8 @@ pub struct CreateTable {
     pub columns: Vec<ColumnDef>,
     /// PARTITIONED BY.
     pub partition_columns: Vec<String>,
+    /// CLUSTER BY.
+    pub cluster_columns: Vec<Vec<String>>,
     /// WITH and TBLPROPERTIES, as written.
     pub options: Vec<(String, String)>,
     /// COMMENT.
@@ -197,6 +199,12 @@ pub enum AlterAction {
         /// Whether NULL is allowed.
         nullable: bool,
     },
+    /// ADD FEATURE.
+    AddFeature(String),
+    /// DROP FEATURE.
+    DropFeature(String),
+    /// CLUSTER BY: columns, fields inside them by their paths; none for NONE.
+    ClusterBy(Vec<Vec<String>>),
     /// SET TBLPROPERTIES.
     SetOptions(Vec<(String, String)>),
     /// UNSET TBLPROPERTIES.

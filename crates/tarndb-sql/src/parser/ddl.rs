@@ -97,6 +97,20 @@ fn alter_action(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
     if cursor.words(&["rename", "to"]) {
         return Ok(AlterAction::Rename(cursor.table_name()?));
     }
+    if cursor.words(&["add", "feature"]) {
+        return Ok(AlterAction::AddFeature(feature_name(cursor)?));
+    }
+    if cursor.words(&["drop", "feature"]) {
+        let name = feature_name(cursor)?;
+        if cursor.at_word("truncate") {
+            let hint = "leave it out: older versions stay and are protected";
+            return Err(cursor.unsupported("DROP FEATURE .. TRUNCATE HISTORY", hint));
+        }
+        return Ok(AlterAction::DropFeature(name));
+    }
+    if cursor.words(&["cluster", "by"]) {
+        return Ok(AlterAction::ClusterBy(cluster_columns(cursor)?));
+    }
     if let Some(action) = alter::column_action(cursor)? {
         return Ok(action);
     }
@@ -116,6 +130,28 @@ fn alter_action(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
         "this form of ALTER TABLE",
         "RENAME TO, ADD, RENAME, DROP and ALTER COLUMN, SET and UNSET TBLPROPERTIES are there",
     ))
+}
+
+/// A feature's name: a word, or text in quotes.
+fn feature_name(cursor: &mut Cursor<'_>) -> Result<String, SqlError> {
+    match cursor.string() {
+        Some(name) => Ok(name),
+        None => cursor.identifier("the name of a table feature"),
+    }
+}
+
+/// `(a, b.c)`, or NONE.
+fn cluster_columns(cursor: &mut Cursor<'_>) -> Result<Vec<Vec<String>>, SqlError> {
+    if cursor.word("none") {
+        return Ok(Vec::new());
+    }
+    cursor.list(|cursor| {
+        let mut path = vec![cursor.identifier("a column")?];
+        while cursor.token(&Token::Period) {
+            path.push(cursor.identifier("a field")?);
+        }
+        Ok(path)
+    })
 }
 
 /// COMMENT ON TABLE or COLUMN.
@@ -174,6 +210,7 @@ fn create_table(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<CreateTable
         if_not_exists,
         columns,
         partition_columns: Vec::new(),
+        cluster_columns: Vec::new(),
         options: Vec::new(),
         comment: None,
         query: None,
@@ -216,13 +253,18 @@ fn clause(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<(), SqlErr
     } else if cursor.word("as") {
         table.query = Some(dml::query(cursor)?);
         cursor.expect_end()?;
-    } else if cursor.at_any(&["location", "like", "clone", "cluster", "clustered"]) {
+    } else if cursor.words(&["cluster", "by"]) {
+        if !table.cluster_columns.is_empty() {
+            return Err(cursor.error("CLUSTER BY is said twice"));
+        }
+        table.cluster_columns = cluster_columns(cursor)?;
+    } else if cursor.at_any(&["location", "like", "clone", "clustered"]) {
         let what = format!("{} in CREATE TABLE", cursor.peek());
         return Err(cursor.unsupported(&what, "the database places its tables itself"));
     } else {
-        return Err(
-            cursor.expected("USING, PARTITIONED BY, WITH, TBLPROPERTIES, COMMENT, AS or the end")
-        );
+        return Err(cursor.expected(
+            "USING, PARTITIONED BY, CLUSTER BY, WITH, TBLPROPERTIES, COMMENT, AS or the end",
+        ));
     }
     Ok(())
 }

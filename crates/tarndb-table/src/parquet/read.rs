@@ -21,7 +21,7 @@ use crate::deletion_vector::RowSet;
 use crate::error::TableError;
 use crate::fragment::DataFile;
 use crate::schema::Schema;
-use crate::stats::{Statistics, StatsCollector};
+use crate::stats::{Indexed, Statistics, StatsCollector};
 
 use open::OpenedFile;
 
@@ -179,7 +179,7 @@ pub async fn file_statistics(
     file: &DataFile,
     schema: &Schema,
     partition_columns: &[String],
-    indexed_columns: usize,
+    indexed: &Indexed,
 ) -> Result<Statistics, TableError> {
     let fields = schema
         .file_fields(partition_columns)
@@ -187,7 +187,7 @@ pub async fn file_statistics(
         .cloned()
         .collect();
     let schema = Schema::new(fields);
-    let mut collector = StatsCollector::new(&schema, indexed_columns);
+    let mut collector = StatsCollector::new(&schema, indexed);
     let mut rows = read_file(store, location, file, &schema, partition_columns, None).await?;
     while let Some(batch) = rows.next().await {
         collector.update(&batch?);

@@ -27,7 +27,7 @@ use crate::fragment::DataFile;
 use crate::parquet::upload::store_held;
 use crate::parquet::write_options::WriteOptions;
 use crate::rules::{IdentityUse, RowRules, Supplied};
-use crate::schema::Schema;
+use crate::schema::{Field, Schema};
 
 use file::{FileLayout, OpenFile};
 use group::{PartitionColumn, PartitionKey, partition_pieces};
@@ -154,6 +154,21 @@ impl TableWriter {
         self
     }
 
+    /// Files have further columns behind those of the table; a batch may come with them, and
+    /// else has NULL there. They have no statistics in the log.
+    #[must_use]
+    pub fn with_hidden(mut self, fields: &[Field]) -> Self {
+        self.layout = self.layout.with_hidden(fields);
+        self
+    }
+
+    /// Files lie in this folder of the table instead of the table's own.
+    #[must_use]
+    pub fn with_folder(mut self, folder: &'static str) -> Self {
+        self.layout = self.layout.with_folder(folder);
+        self
+    }
+
     /// The schema that batches must have.
     pub fn schema(&self) -> &Arc<Schema> {
         self.layout.schema()
@@ -177,10 +192,11 @@ impl TableWriter {
     /// # Cost
     /// None, or one PUT (or multipart upload) for each file that became full.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<(), TableError> {
-        let Some((rules, supplied)) = &mut self.rules else {
-            return self.write_checked(batch).await;
-        };
-        let rows = rules.apply(batch, supplied)?;
+        let (mut rows, hidden) = self.layout.without_hidden(batch)?;
+        if let Some((rules, supplied)) = &mut self.rules {
+            rows = rules.apply(&rows, supplied)?;
+        }
+        let rows = self.layout.with_hidden_columns(rows, hidden)?;
         self.write_checked(&rows).await
     }
 
@@ -197,10 +213,11 @@ impl TableWriter {
         batch: &RecordBatch,
         supplied: &Supplied,
     ) -> Result<(), TableError> {
-        let Some((rules, _)) = &mut self.rules else {
-            return self.write_checked(batch).await;
-        };
-        let rows = rules.apply(batch, supplied)?;
+        let (mut rows, hidden) = self.layout.without_hidden(batch)?;
+        if let Some((rules, _)) = &mut self.rules {
+            rows = rules.apply(&rows, supplied)?;
+        }
+        let rows = self.layout.with_hidden_columns(rows, hidden)?;
         self.write_checked(&rows).await
     }
 

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 
 use crate::error::TableError;
+use crate::state::TableState;
+use crate::stats::{Indexed, parse_column_list};
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -21,6 +23,31 @@ pub const ZSTD_LEVEL: &str = "tarndb.zstdLevel";
 /// Leaf columns with statistics; -1 means all.
 pub const INDEXED_COLUMNS: &str = "delta.dataSkippingNumIndexedCols";
 
+/// Columns with statistics, by name, instead of the first ones.
+pub const STATS_COLUMNS: &str = "delta.dataSkippingStatsColumns";
+/// Compression of data files.
+pub const CODEC: &str = "delta.parquet.compression.codec";
+/// Whether files lie in folders of random names instead of those of their partitions.
+pub const RANDOM_PREFIXES: &str = "delta.randomizeFilePrefixes";
+/// Length of these names.
+pub const RANDOM_PREFIX_LENGTH: &str = "delta.randomPrefixLength";
+
+/// Compression of data files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Codec {
+    /// zstd, of the level that the options say.
+    #[default]
+    Zstd,
+    /// Snappy.
+    Snappy,
+    /// gzip.
+    Gzip,
+    /// LZ4 blocks without a frame.
+    Lz4Raw,
+    /// None.
+    Uncompressed,
+}
+
 /// How data files are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
@@ -32,8 +59,12 @@ pub struct WriteOptions {
     pub row_group_bytes: usize,
     /// Level of the zstd compression.
     pub zstd_level: i32,
+    /// Compression.
+    pub codec: Codec,
     /// Leaf columns that get statistics in the table's log.
-    pub indexed_columns: usize,
+    pub indexed: Indexed,
+    /// Digits of the random folders in which files lie; 0 for the folders of partitions.
+    pub random_prefix_digits: usize,
     /// Bytes that the open files of one writer may hold in memory, all together.
     pub memory_bytes: usize,
 }
@@ -45,7 +76,9 @@ impl Default for WriteOptions {
             row_group_rows: 1024 * 1024,
             row_group_bytes: 64 << 20,
             zstd_level: 3,
-            indexed_columns: 32,
+            codec: Codec::Zstd,
+            indexed: Indexed::from(32),
+            random_prefix_digits: 0,
             memory_bytes: 128 << 20,
         }
     }
@@ -71,10 +104,50 @@ impl WriteOptions {
             options.zstd_level = i32::try_from(level).unwrap_or(options.zstd_level);
         }
         if let Some(columns) = integer(properties, INDEXED_COLUMNS, -1..=i64::from(i32::MAX))? {
-            options.indexed_columns = usize::try_from(columns).unwrap_or(usize::MAX);
+            options.indexed.first = usize::try_from(columns).unwrap_or(usize::MAX);
+        }
+        if let Some(text) = properties.get(STATS_COLUMNS) {
+            let columns = parse_column_list(text);
+            let advice = "give columns with commas between them, like 'a, b.c'";
+            let columns = columns.ok_or_else(|| invalid(STATS_COLUMNS, text, advice))?;
+            options.indexed.named = Some(columns);
+        }
+        if let Some(text) = properties.get(CODEC) {
+            options.codec = codec(text).ok_or_else(|| {
+                let advice = "give zstd, snappy, gzip, lz4_raw or uncompressed";
+                invalid(CODEC, text, advice)
+            })?;
+        }
+        let random = properties.get(RANDOM_PREFIXES);
+        if random.is_some_and(|text| text.trim().eq_ignore_ascii_case("true")) {
+            let digits = integer(properties, RANDOM_PREFIX_LENGTH, 1..=32)?;
+            options.random_prefix_digits = digits
+                .and_then(|digits| usize::try_from(digits).ok())
+                .unwrap_or(2);
         }
         Ok(options)
     }
+
+    /// Options of a table, its clustering columns included.
+    ///
+    /// # Errors
+    /// As [`Self::from_properties`].
+    pub fn of_table(state: &TableState) -> Result<Self, TableError> {
+        let mut options = Self::from_properties(&state.properties)?;
+        options.indexed.always.clone_from(&state.clustering_columns);
+        Ok(options)
+    }
+}
+
+fn codec(text: &str) -> Option<Codec> {
+    Some(match text.trim().to_ascii_lowercase().as_str() {
+        "zstd" => Codec::Zstd,
+        "snappy" => Codec::Snappy,
+        "gzip" => Codec::Gzip,
+        "lz4_raw" => Codec::Lz4Raw,
+        "uncompressed" | "none" => Codec::Uncompressed,
+        _ => return None,
+    })
 }
 
 fn invalid(key: &str, value: &str, advice: &'static str) -> TableError {
@@ -165,7 +238,7 @@ mod tests {
         );
         assert_eq!(options(ROW_GROUP_ROWS, "10").unwrap().row_group_rows, 10);
         assert_eq!(
-            options(INDEXED_COLUMNS, "-1").unwrap().indexed_columns,
+            options(INDEXED_COLUMNS, "-1").unwrap().indexed.first,
             usize::MAX
         );
         assert_eq!(
@@ -176,6 +249,8 @@ mod tests {
             (TARGET_FILE_SIZE, "0"),
             (ZSTD_LEVEL, "23"),
             (ROW_GROUP_ROWS, "x"),
+            (STATS_COLUMNS, "a,,b"),
+            (CODEC, "lzo"),
             (INDEXED_COLUMNS, "-2"),
         ] {
             let message = options(key, value).unwrap_err().to_string();

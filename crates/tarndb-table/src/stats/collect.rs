@@ -15,7 +15,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
 
-use super::{ColumnStats, Scalar, Statistics, truncated_max, truncated_min};
+use super::{ColumnStats, Indexed, Scalar, Statistics, truncated_max, truncated_min};
 use crate::schema::{DataType, Field, Schema};
 
 /// One leaf column under way.
@@ -41,14 +41,18 @@ pub struct StatsCollector {
 
 impl StatsCollector {
     /// A collector for files with the columns of `schema` (partition columns left out), for the
-    /// first `indexed_columns` leaves.
-    pub fn new(schema: &Schema, indexed_columns: usize) -> Self {
+    /// leaves that are `indexed`.
+    pub fn new(schema: &Schema, indexed: &Indexed) -> Self {
         let mut leaves = Vec::new();
         for (position, field) in schema.fields.iter().enumerate() {
-            collect_leaves(field, &[], &[position], &mut leaves);
+            collect_leaves(field, (&[], &[]), &[position], &mut leaves);
         }
-        leaves.truncate(indexed_columns);
-        Self { leaves, rows: 0 }
+        let leaves = leaves.into_iter().enumerate();
+        let kept = leaves.filter(|(at, (leaf, shown))| indexed.includes(*at, shown, &leaf.path));
+        Self {
+            leaves: kept.map(|(_, (leaf, _))| leaf).collect(),
+            rows: 0,
+        }
     }
 
     /// Adds a batch whose columns are those of the schema, in its Arrow types. Columns that are
@@ -79,27 +83,37 @@ impl StatsCollector {
     }
 }
 
-fn collect_leaves(field: &Field, parents: &[String], positions: &[usize], out: &mut Vec<Leaf>) {
-    let mut path = parents.to_vec();
+/// Leaves with the names that the table shows; `parents` are the stored and the shown ones.
+fn collect_leaves(
+    field: &Field,
+    parents: (&[String], &[String]),
+    positions: &[usize],
+    out: &mut Vec<(Leaf, Vec<String>)>,
+) {
+    let (mut path, mut shown) = (parents.0.to_vec(), parents.1.to_vec());
     path.push(field.stored_name().to_owned());
+    shown.push(field.name.clone());
     match &field.data_type {
         DataType::Struct(fields) => {
             for (position, inner) in fields.iter().enumerate() {
                 let mut positions = positions.to_vec();
                 positions.push(position);
-                collect_leaves(inner, &path, &positions, out);
+                collect_leaves(inner, (&path, &shown), &positions, out);
             }
         }
         DataType::Void => {}
-        data_type => out.push(Leaf {
-            path,
-            positions: positions.to_vec(),
-            data_type: data_type.clone(),
-            min: None,
-            max: None,
-            null_count: 0,
-            unordered: false,
-        }),
+        data_type => {
+            let leaf = Leaf {
+                path,
+                positions: positions.to_vec(),
+                data_type: data_type.clone(),
+                min: None,
+                max: None,
+                null_count: 0,
+                unordered: false,
+            };
+            out.push((leaf, shown));
+        }
     }
 }
 

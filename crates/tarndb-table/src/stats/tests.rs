@@ -13,7 +13,7 @@ use crate::schema::{DataType, Field, Schema};
 
 fn collect(data_type: DataType, arrays: Vec<ArrayRef>) -> ColumnStats {
     let schema = Schema::new(vec![Field::new("c", data_type, true)]);
-    let mut collector = StatsCollector::new(&schema, 32);
+    let mut collector = StatsCollector::new(&schema, &32.into());
     for array in arrays {
         collector.update(&RecordBatch::try_new(schema.to_arrow(), vec![array]).unwrap());
     }
@@ -132,7 +132,7 @@ fn null_parents_make_nested_leaves_null() {
     );
     let data_type = DataType::Struct(vec![Field::new("a", DataType::Long, true)]);
     let schema = Schema::new(vec![Field::new("s", data_type, true)]);
-    let mut collector = StatsCollector::new(&schema, 32);
+    let mut collector = StatsCollector::new(&schema, &32.into());
     collector.update(&RecordBatch::try_new(schema.to_arrow(), vec![Arc::new(array)]).unwrap());
     let stats = collector.finish();
     assert_eq!(stats.num_records, Some(3));
@@ -148,7 +148,7 @@ fn only_the_first_leaves_are_indexed() {
     let fields = (0..40)
         .map(|i| Field::new(format!("c{i}"), DataType::Long, true))
         .collect();
-    let stats = StatsCollector::new(&Schema::new(fields), 32).finish();
+    let stats = StatsCollector::new(&Schema::new(fields), &32.into()).finish();
     assert_eq!(stats.columns.len(), 32);
     assert!(stats.columns.contains_key(&vec!["c31".to_owned()]));
 }

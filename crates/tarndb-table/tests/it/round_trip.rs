@@ -9,8 +9,8 @@ use futures::TryStreamExt;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Type as PhysicalType;
 use tarndb_table::{
-    DataType, Field, ReadOptions, RowSet, Statistics, TableError, WriteOptions, file_statistics,
-    parquet_row_count, read_file_rows,
+    DataType, Field, Indexed, ReadOptions, RowSet, Statistics, TableError, WriteOptions,
+    file_statistics, parquet_row_count, read_file_rows,
 };
 
 use crate::fixture::*;
@@ -257,9 +257,10 @@ async fn statistics_computed_from_a_file_equal_the_writers() {
     let written = table.write(&[rows], WriteOptions::default()).await.unwrap();
     let file = &written.files[0];
     let (store, location, schema) = (&table.store, &table.location, &table.schema);
-    let computed: Statistics = file_statistics(store, location, file, schema, &[], 32)
-        .await
-        .unwrap();
+    let computed: Statistics =
+        file_statistics(store, location, file, schema, &[], &Indexed::from(32))
+            .await
+            .unwrap();
     assert_eq!(Some(&computed), file.stats.as_deref());
     assert_eq!(computed.columns.len(), 18);
 }

@@ -87,6 +87,11 @@ impl Columns {
         })
     }
 
+    /// Is any column in the file?
+    pub(super) fn reads_any(&self) -> bool {
+        !self.read.is_empty()
+    }
+
     pub(super) fn projection(&self, opened: &OpenedFile) -> ProjectionMask {
         let descriptor = opened.metadata.metadata().file_metadata().schema_descr();
         ProjectionMask::roots(descriptor, self.read.iter().copied())

@@ -86,6 +86,11 @@ impl FileToRead {
         })
     }
 
+    /// Does the file have any of the columns?
+    pub(crate) fn has_any_column(&self) -> bool {
+        self.columns.reads_any()
+    }
+
     /// The rows `wanted`; makes no request.
     ///
     /// # Errors

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use ::parquet::arrow::arrow_writer::ArrowWriterOptions;
 use ::parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
-use ::parquet::basic::{Compression, Type as PhysicalType, ZstdLevel};
+use ::parquet::basic::{Compression, GzipLevel, Type as PhysicalType, ZstdLevel};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::schema::types::ColumnDescPtr;
-use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::SchemaRef;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_schema::{Schema as ArrowSchema, SchemaRef};
 use object_store::path::Path;
 use tarndb_storage::Store;
 use tarndb_types::TimestampMs;
@@ -25,10 +25,10 @@ use crate::deletion_vector::Deletion;
 use crate::error::TableError;
 use crate::fragment::{DataFile, data_key};
 use crate::parquet::upload::Upload;
-use crate::parquet::write_options::WriteOptions;
+use crate::parquet::write_options::{Codec, WriteOptions};
 use crate::partition::{is_partition_column, partition_dir};
 use crate::schema::mapping::stored_array;
-use crate::schema::{DataType, Schema};
+use crate::schema::{DataType, Field, Schema};
 use crate::stats::StatsCollector;
 
 /// Raw bytes that are encoded between two looks at the size of the file.
@@ -43,11 +43,17 @@ pub(super) struct FileLayout {
     store: Store,
     location: Path,
     schema: Arc<Schema>,
+    /// The table's columns, then the hidden ones.
     table_arrow: SchemaRef,
     /// Columns that are in the files, by position in the table's schema.
     positions: Vec<usize>,
+    /// Without the hidden columns, which have no statistics.
     file_schema: Schema,
     file_arrow: SchemaRef,
+    /// Columns of the files that are not in the table's schema, behind the others.
+    hidden: Vec<Field>,
+    /// Folder below the table in which the files lie; empty for the table's own.
+    folder: &'static str,
     options: WriteOptions,
 }
 
@@ -59,7 +65,7 @@ impl FileLayout {
         partition_columns: &[String],
         options: WriteOptions,
     ) -> Self {
-        let in_file = |(_, field): &(usize, &crate::schema::Field)| {
+        let in_file = |(_, field): &(usize, &Field)| {
             !is_partition_column(partition_columns, &field.name)
                 && field.data_type != DataType::Void
         };
@@ -75,8 +81,80 @@ impl FileLayout {
             positions,
             file_schema,
             file_arrow,
+            hidden: Vec::new(),
+            folder: "",
             options,
         }
+    }
+
+    /// Files have further columns, which are not in the table's schema.
+    pub(super) fn with_hidden(mut self, fields: &[Field]) -> Self {
+        let behind = |arrow: &SchemaRef| {
+            let fields = fields.iter().map(|field| Arc::new(field.to_arrow()));
+            let all = arrow.fields().iter().cloned().chain(fields);
+            Arc::new(ArrowSchema::new(all.collect::<Vec<_>>()))
+        };
+        let first = self.table_arrow.fields().len();
+        self.positions
+            .extend((0..fields.len()).map(|at| first + at));
+        self.table_arrow = behind(&self.table_arrow);
+        self.file_arrow = behind(&self.file_arrow);
+        self.hidden.extend_from_slice(fields);
+        self
+    }
+
+    /// Files lie in a folder of the table.
+    pub(super) fn with_folder(mut self, folder: &'static str) -> Self {
+        self.folder = folder;
+        self
+    }
+
+    /// The table's columns of a batch, and its hidden ones, where it comes with them.
+    pub(super) fn without_hidden(
+        &self,
+        batch: &RecordBatch,
+    ) -> Result<(RecordBatch, Vec<ArrayRef>), TableError> {
+        let width = self.schema.fields.len();
+        let hidden: Vec<_> = batch.columns().iter().skip(width).cloned().collect();
+        if self.hidden.is_empty() || hidden.is_empty() {
+            return Ok((batch.clone(), Vec::new()));
+        }
+        let own: Vec<usize> = (0..width).collect();
+        let rows = batch.project(&own).map_err(|source| TableError::Arrow {
+            context: "taking the table's columns",
+            source,
+        })?;
+        Ok((rows, hidden))
+    }
+
+    /// Rows with the hidden columns behind them: NULL where there are none.
+    pub(super) fn with_hidden_columns(
+        &self,
+        rows: RecordBatch,
+        hidden: Vec<ArrayRef>,
+    ) -> Result<RecordBatch, TableError> {
+        if self.hidden.is_empty() {
+            return Ok(rows);
+        }
+        let hidden = if hidden.is_empty() {
+            let nulls =
+                |field: &Field| new_null_array(&field.data_type.to_arrow(), rows.num_rows());
+            self.hidden.iter().map(nulls).collect()
+        } else {
+            hidden
+        };
+        let given = rows.schema();
+        let fields = self.hidden.iter().map(|field| Arc::new(field.to_arrow()));
+        let fields: Vec<_> = given.fields().iter().cloned().chain(fields).collect();
+        let columns = rows.columns().iter().cloned().chain(hidden).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        let schema = Arc::new(ArrowSchema::new(fields));
+        RecordBatch::try_new_with_options(schema, columns, &options).map_err(|source| {
+            TableError::Arrow {
+                context: "adding hidden columns",
+                source,
+            }
+        })
     }
 
     pub(super) fn store(&self) -> &Store {
@@ -93,8 +171,9 @@ impl FileLayout {
 
     /// Refuses a batch that was not conformed, and a schema that no file can hold.
     pub(super) fn check(&self, batch: &RecordBatch) -> Result<(), TableError> {
-        if batch.num_columns() != self.schema.fields.len() {
-            let (expected, given) = (self.schema.fields.len(), batch.num_columns());
+        let expected = self.table_arrow.fields().len();
+        if batch.num_columns() != expected {
+            let given = batch.num_columns();
             return Err(TableError::ColumnCount { expected, given });
         }
         let columns = self.table_arrow.fields().iter().zip(batch.columns());
@@ -131,7 +210,8 @@ impl FileLayout {
             .positions
             .iter()
             .filter_map(|p| batch.columns().get(*p));
-        let columns = given.zip(&self.file_schema.fields);
+        let fields = self.file_schema.fields.iter().chain(&self.hidden);
+        let columns = given.zip(fields);
         let columns = columns.map(|(array, field)| stored_array(array, &field.data_type));
         let columns = columns.collect::<Result<_, _>>().map_err(failed)?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
@@ -158,8 +238,8 @@ impl FileLayout {
     ) -> Result<OpenFile, TableError> {
         let names = || columns.iter().map(|column| column.field.stored_name());
         let id = self.store.context().uuid();
-        let (dir, raw_dir) = if self.schema.is_mapped() {
-            let prefix = random_prefix(id);
+        let (dir, raw_dir) = if self.schema.is_mapped() || self.options.random_prefix_digits > 0 {
+            let prefix = random_prefix(id, self.options.random_prefix_digits);
             (prefix.clone(), prefix)
         } else {
             let values: Vec<_> = names().zip(key.iter().map(Option::as_deref)).collect();
@@ -167,11 +247,9 @@ impl FileLayout {
         };
         let name = format!("part-{id}.parquet");
         let below = |dir: &str| {
-            if dir.is_empty() {
-                name.clone()
-            } else {
-                format!("{dir}/{name}")
-            }
+            let parts = [self.folder, dir, &name];
+            let parts = parts.into_iter().filter(|part| !part.is_empty());
+            parts.collect::<Vec<_>>().join("/")
         };
         let path = below(&dir);
         let storage_key = data_key(&self.location, &path)?;
@@ -184,7 +262,7 @@ impl FileLayout {
         Ok(OpenFile {
             writer: writer.map_err(|source| data_file(&path, source))?,
             upload: Upload::new(self.store.clone(), storage_key),
-            stats: StatsCollector::new(&self.file_schema, self.options.indexed_columns),
+            stats: StatsCollector::new(&self.file_schema, &self.options.indexed),
             raw_path: below(&raw_dir),
             path,
             partition_values: names()
@@ -194,10 +272,22 @@ impl FileLayout {
         })
     }
 
+    fn compression(&self) -> Compression {
+        match self.options.codec {
+            Codec::Zstd => {
+                let level = ZstdLevel::try_new(self.options.zstd_level).unwrap_or_default();
+                Compression::ZSTD(level)
+            }
+            Codec::Snappy => Compression::SNAPPY,
+            Codec::Gzip => Compression::GZIP(GzipLevel::default()),
+            Codec::Lz4Raw => Compression::LZ4_RAW,
+            Codec::Uncompressed => Compression::UNCOMPRESSED,
+        }
+    }
+
     /// Floats get no statistics in the file: Parquet's leave NaN out, and engines to which NaN is
     /// the greatest value would skip row groups that hold one. Those in the log know NaN.
     fn properties(&self) -> Result<WriterProperties, ParquetError> {
-        let level = ZstdLevel::try_new(self.options.zstd_level).unwrap_or_default();
         let leaves = ArrowSchemaConverter::new().convert(&self.file_arrow)?;
         let is_float = |leaf: &&ColumnDescPtr| {
             matches!(
@@ -211,7 +301,7 @@ impl FileLayout {
         });
         let builder = builder
             .set_created_by(concat!("tarndb ", env!("CARGO_PKG_VERSION")).to_owned())
-            .set_compression(Compression::ZSTD(level))
+            .set_compression(self.compression())
             .set_statistics_enabled(EnabledStatistics::Page)
             .set_max_row_group_row_count(Some(self.options.row_group_rows))
             .set_max_row_group_bytes(Some(self.options.row_group_bytes));
@@ -219,11 +309,19 @@ impl FileLayout {
     }
 }
 
-/// Directory of a file of a table that maps its columns, whose names no path may tell: the last
-/// two digits of the file's random id.
-fn random_prefix(id: tarndb_types::Uuid) -> String {
+/// Directory of a file of a table that maps its columns, whose names no path may tell, or that
+/// asks for it: the last digits of the file's random id, two where none are asked for.
+fn random_prefix(id: tarndb_types::Uuid, wanted: usize) -> String {
     let digits = id.simple().to_string();
-    digits.get(digits.len() - 2..).unwrap_or("00").to_owned()
+    let wanted = if wanted == 0 {
+        2
+    } else {
+        wanted.min(digits.len())
+    };
+    digits
+        .get(digits.len() - wanted..)
+        .unwrap_or("00")
+        .to_owned()
 }
 
 fn data_file(path: &str, source: ParquetError) -> TableError {
