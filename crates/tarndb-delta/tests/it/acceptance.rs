@@ -29,6 +29,29 @@ enum Outcome {
     Fail(String),
 }
 
+#[tokio::test]
+async fn ex_07_a_slash_at_the_end_of_the_root_changes_nothing() {
+    let Some(root) = fixtures() else {
+        return;
+    };
+    for name in [
+        "kernelrs__table-with-dv-small",
+        "derived__dv-at-nonzero-offset",
+    ] {
+        let mut found = Vec::new();
+        for end in ["", "/"] {
+            let url = format!("{}{end}", root.join(name).join("table").display());
+            let store = tarndb_storage::open(&url, &StoreOptions::default(), Context::seeded(1));
+            let store = store.unwrap();
+            let state = open_native(&store, NativeTarget::Latest).await.unwrap();
+            assert!(state.files.values().any(|file| !file.deletion.is_none()));
+            let sums = sums(&store, &state).await.unwrap();
+            found.push((sums.rows, sums.all));
+        }
+        assert_eq!(found[0], found[1], "{name}");
+    }
+}
+
 /// The cases of the set, in order.
 fn cases() -> Option<Vec<PathBuf>> {
     let root = fixtures()?;

@@ -8,6 +8,8 @@
 )]
 
 mod acceptance;
+mod cases;
+mod catalog;
 mod checksum;
 mod commits;
 mod many_files;

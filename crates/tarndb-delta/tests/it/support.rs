@@ -16,6 +16,9 @@ pub(crate) struct Table {
     pub(crate) codec: DeltaCodec,
     pub(crate) entries: Vec<Arc<Entry>>,
     pub(crate) state: Option<TableState>,
+    /// Schema and partition columns with which it is created.
+    schema: Schema,
+    partition_columns: Vec<String>,
 }
 
 /// What a commit does.
@@ -32,7 +35,14 @@ pub(crate) struct Work<'a> {
 impl Table {
     /// A table with one long column `a`, created.
     pub(crate) fn create() -> Self {
+        Self::create_with(vec![Field::new("a", DataType::Long, true)], &[])
+    }
+
+    /// A table with these columns, created.
+    pub(crate) fn create_with(fields: Vec<Field>, partition_columns: &[&str]) -> Self {
         let mut table = Self {
+            schema: Schema::new(fields),
+            partition_columns: partition_columns.iter().map(|c| (*c).to_owned()).collect(),
             store: Store::memory(Context::seeded(3)),
             location: Path::from("db/t"),
             codec: DeltaCodec::with_inline_dv_bytes(60),
@@ -67,10 +77,8 @@ impl Table {
         let definition = TableDefinition {
             id: TableId(Uuid::from_u128(1)),
             name: "t".to_owned(),
-            schema: Schema {
-                fields: vec![Field::new("a", DataType::Long, true)],
-            },
-            partition_columns: Vec::new(),
+            schema: self.schema.clone(),
+            partition_columns: self.partition_columns.clone(),
             properties: BTreeMap::new(),
             description: None,
         };

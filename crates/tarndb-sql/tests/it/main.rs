@@ -5,6 +5,7 @@
 mod damage;
 mod dml;
 mod files;
+mod fixtures;
 mod import;
 mod names;
 mod numbers;
