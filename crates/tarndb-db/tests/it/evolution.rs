@@ -106,6 +106,7 @@ enum Change {
     Require,
     Relax,
     Add,
+    Widen,
 }
 
 const WRITES: [Write; 6] = [
@@ -116,13 +117,14 @@ const WRITES: [Write; 6] = [
     Write::Overwrite,
     Write::Compact,
 ];
-const CHANGES: [Change; 6] = [
+const CHANGES: [Change; 7] = [
     Change::Rename,
     Change::Drop,
     Change::RenameAndAdd,
     Change::Require,
     Change::Relax,
     Change::Add,
+    Change::Widen,
 ];
 
 /// Rows in the columns that the table has now: `n` is what it was, whatever it is called.
@@ -132,8 +134,10 @@ async fn batch_of(txn: &Transaction, id: TableId, rows: &[Row]) -> RecordBatch {
     let columns = schema.fields.iter().map(|field| -> ArrayRef {
         match field.name.as_str() {
             "id" => longs(rows.iter().map(|row| row.0)),
-            "m" => longs(rows.iter().map(|row| row.1)),
-            "n" if !renamed => longs(rows.iter().map(|row| row.1)),
+            "m" | "n" if field.name == "m" || !renamed => {
+                let values = longs(rows.iter().map(|row| row.1));
+                arrow::compute::cast(&values, &field.data_type.to_arrow()).unwrap()
+            }
             _ => new_null_array(&field.data_type.to_arrow(), rows.len()),
         }
     });
@@ -200,6 +204,13 @@ async fn delete_ids(txn: &mut Transaction, id: TableId, matches: impl Fn(i64) ->
         .unwrap();
 }
 
+fn wide() -> DataType {
+    DataType::Decimal {
+        precision: 20,
+        scale: 0,
+    }
+}
+
 async fn change(txn: &mut Transaction, id: TableId, change: Change) {
     match change {
         Change::Rename => txn.rename_column(id, path("n"), "m").await.unwrap(),
@@ -211,6 +222,7 @@ async fn change(txn: &mut Transaction, id: TableId, change: Change) {
         Change::Require => txn.set_nullable(id, path("n"), false).await.unwrap(),
         Change::Relax => txn.set_nullable(id, path("id"), true).await.unwrap(),
         Change::Add => txn.add_column(id, text("c")).await.unwrap(),
+        Change::Widen => txn.widen_column(id, path("n"), wide()).await.unwrap(),
     }
 }
 
@@ -315,30 +327,52 @@ async fn writers_and_changes_of_columns_meet_as_if_one_came_after_the_other() {
     expect_test::expect![[r#"
         Require after Append
         Require before Append
+        Widen after Append
+        Widen before Append
         Require before Delete
+        Widen after Delete
+        Widen before Delete
         Require after Update
         Require before Update
+        Widen after Update
+        Widen before Update
         Rename before Upsert
         Drop before Upsert
         RenameAndAdd before Upsert
         Require after Upsert
         Require before Upsert
+        Widen after Upsert
+        Widen before Upsert
         Require after Overwrite
         Require before Overwrite
+        Widen after Overwrite
+        Widen before Overwrite
         Require before Compact
+        Widen before Compact
         mapped: Require after Append
         mapped: Require before Append
+        mapped: Widen after Append
+        mapped: Widen before Append
         mapped: Require before Delete
+        mapped: Widen after Delete
+        mapped: Widen before Delete
         mapped: Require after Update
         mapped: Require before Update
+        mapped: Widen after Update
+        mapped: Widen before Update
         mapped: Rename before Upsert
         mapped: Drop before Upsert
         mapped: RenameAndAdd before Upsert
         mapped: Require after Upsert
         mapped: Require before Upsert
+        mapped: Widen after Upsert
+        mapped: Widen before Upsert
         mapped: Require after Overwrite
         mapped: Require before Overwrite
+        mapped: Widen after Overwrite
+        mapped: Widen before Overwrite
         mapped: Require before Compact
+        mapped: Widen before Compact
     "#]]
     .assert_eq(&(again.join("\n") + "\n"));
 }
@@ -440,6 +474,65 @@ async fn a_table_changes_in_the_transaction_that_creates_and_fills_it() {
         assert_eq!(rows, expected, "{mode}");
         assert_clean(&db).await;
     }
+}
+
+#[tokio::test]
+async fn widened_columns_are_read_from_files_of_any_type_they_had() {
+    let world = World::new();
+    let db = world.create().await;
+    let types = [
+        ("i", DataType::Integer),
+        ("f", DataType::Float),
+        ("p", DataType::Short),
+    ];
+    let id = create(&db, table_of("t", &types, &["p"])).await;
+    let row = columns(vec![
+        ("i", longs([i64::from(i32::MAX), -1])),
+        ("f", longs([1, 2])),
+        ("p", longs([7, 8])),
+    ]);
+    let mut txn = begin(&db).await;
+    txn.append(id, once(row)).await.unwrap();
+    txn.commit().await.unwrap();
+    let mut txn = begin(&db).await;
+    for (column, to) in [
+        ("i", DataType::Long),
+        ("f", DataType::Double),
+        ("p", DataType::Long),
+        ("i", wide()),
+    ] {
+        txn.widen_column(id, path(column), to).await.unwrap();
+    }
+    // Both in one transaction, and the new rows in the new types.
+    let row = columns(vec![
+        ("i", longs([i64::MAX])),
+        ("f", longs([3])),
+        ("p", longs([i64::MIN])),
+    ]);
+    txn.append(id, once(row)).await.unwrap();
+    let notices = txn.commit().await.unwrap().notices;
+    assert!(
+        notices.iter().any(|notice| notice.contains("typeWidening")),
+        "{notices:?}"
+    );
+    let expected = [
+        "i = -1, f = 2.0, p = 8",
+        "i = 2147483647, f = 1.0, p = 7",
+        "i = 9223372036854775807, f = 3.0, p = -9223372036854775808",
+    ];
+    assert_eq!(told(&world.open().await, id).await, expected);
+    let all = CompactOptions {
+        all: true,
+        ..CompactOptions::default()
+    };
+    db.compact(id, &all).await.unwrap();
+    db.publish().await.unwrap();
+    assert_eq!(told(&world.open().await, id).await, expected);
+    let mut txn = begin(&db).await;
+    txn.widen_column(id, path("i"), DataType::Long)
+        .await
+        .unwrap_err();
+    assert_clean(&db).await;
 }
 
 #[tokio::test]
