@@ -87,7 +87,9 @@ pub async fn work(url: &str, work: NativeWork) -> Result<(), BenchError> {
             let rows = pairs(ids.iter().map(|id| (*id, work.process)))?;
             let rows = futures::stream::iter([Ok::<_, BenchError>(rows)]);
             let written = table.write(rows).await?;
-            let commit = table.append(written, BTreeMap::new()).await?;
+            let commit = table
+                .append(written, BTreeMap::new(), Reads::Nothing)
+                .await?;
             tell(commit.map(|commit| commit.version.0), "append", &ids);
             own.extend(ids);
         }

@@ -41,8 +41,9 @@ mod type_changes;
 pub use codec::DeltaCodec;
 pub use error::DeltaError;
 pub use native::{
-    CatalogTail, Compacted, Conflict, ConflictKind, HistoryEntry, NativeCommit, NativeError,
-    NativeIsolation, NativeTable, NativeTarget, RatifiedCommit, RatifiedContent, Reads,
-    ReplacedPartitions, native_changes, native_history, open_native, open_with_tail,
+    CatalogTail, Compacted, Conflict, ConflictKind, ConvertError, Converted, HistoryEntry,
+    NativeCommit, NativeError, NativeIsolation, NativeTable, NativeTarget, RatifiedCommit,
+    RatifiedContent, Reads, ReplacedPartitions, convert_to_delta, native_changes, native_history,
+    open_native, open_with_tail,
 };
 pub use state::DeltaState;

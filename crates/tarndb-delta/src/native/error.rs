@@ -11,6 +11,7 @@ use tarndb_table::TableError;
 use tarndb_types::TxnId;
 
 use super::conflict::Conflict;
+use super::convert::ConvertError;
 use crate::error::DeltaError;
 
 /// Why nothing was committed, or why that is not known.
@@ -86,6 +87,9 @@ pub enum NativeError {
         /// The column.
         column: String,
     },
+    /// A folder of Parquet files that cannot be made a table.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
     /// The source of the rows failed.
     #[error("the rows to be written could not be read")]
     Source(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -104,6 +108,15 @@ impl NativeError {
             Self::Conflict(conflict) => conflict.kind.is_retryable(),
             _ => false,
         }
+    }
+
+    /// Is there no table at all?
+    pub(super) fn is_no_table(&self) -> bool {
+        let Self::Table(TableError::Format { source, .. }) = self else {
+            return false;
+        };
+        let source = source.downcast_ref::<DeltaError>();
+        matches!(source, Some(DeltaError::NotATable { .. }))
     }
 
     pub(super) fn from_log(txn: TxnId, error: LogError) -> Self {

@@ -9,6 +9,7 @@
 //! - `protocol`, `permit`: which tables may be written.
 //! - [`table`]: a table open for writing; `write`, `rows`, `compact`: what can be done to it.
 //! - `commit`: the loop that commits; [`conflict`], `allowed`: who may be committed after whom.
+//! - `convert`: a folder of Parquet files becomes a table.
 //! - `checksum`: the file beside a commit.
 
 pub(crate) mod permit;
@@ -21,6 +22,7 @@ mod checksum;
 mod commit;
 mod compact;
 pub mod conflict;
+mod convert;
 pub mod error;
 mod history;
 mod open;
@@ -34,6 +36,7 @@ pub use changes::native_changes;
 pub use commit::NativeCommit;
 pub use compact::Compacted;
 pub use conflict::{Conflict, ConflictKind, NativeIsolation, Reads};
+pub use convert::{ConvertError, Converted, convert_to_delta};
 pub use error::NativeError;
 pub use history::{HistoryEntry, native_history};
 pub use open::{NativeTarget, open_native};

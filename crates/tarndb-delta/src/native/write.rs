@@ -68,14 +68,16 @@ impl NativeTable {
     }
 
     /// Adds written rows, and sets application transactions with them: `None`, and nothing is
-    /// committed, when the table has one of these already.
+    /// committed, when the table has one of these already. `reads`: what of this table the rows
+    /// were computed from.
     ///
     /// # Errors
-    /// As any commit. A concurrent change of data is never a conflict.
+    /// As any commit. Where nothing was read, a concurrent change of data is no conflict.
     pub async fn append(
         &mut self,
         written: Written,
         app_txns: BTreeMap<String, i64>,
+        reads: Reads,
     ) -> Result<Option<NativeCommit>, NativeError> {
         let mut change = Change::new(Operation::Append);
         change
@@ -83,6 +85,7 @@ impl NativeTable {
             .insert(MODE_PARAMETER.to_owned(), "Append".to_owned());
         change.adds = written.files;
         change.app_txns = app_txns;
+        change.reads = reads;
         self.commit_once(change).await
     }
 

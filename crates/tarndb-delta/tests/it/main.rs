@@ -12,6 +12,7 @@ mod cases;
 mod catalog;
 mod checksum;
 mod commits;
+mod convert;
 mod many_files;
 mod native;
 mod outside;

@@ -56,7 +56,9 @@ async fn written(table: &NativeTable, rows: &[(i64, i64)]) -> Written {
 
 async fn append(table: &mut NativeTable, rows: &[(i64, i64)]) -> Result<u64, NativeError> {
     let written = written(table, rows).await;
-    let commit = table.append(written, BTreeMap::new()).await?;
+    let commit = table
+        .append(written, BTreeMap::new(), Reads::Nothing)
+        .await?;
     Ok(commit.unwrap().version.0)
 }
 
@@ -352,7 +354,10 @@ async fn application_transaction_takes_effect_once_also_when_two_write_it_at_onc
             written(&one, &[(version, 1)]).await,
             written(&other, &[(version, 1)]).await,
         );
-        let (a, b) = tokio::join!(one.append(a, app(version)), other.append(b, app(version)));
+        let (a, b) = tokio::join!(
+            one.append(a, app(version), Reads::Nothing),
+            other.append(b, app(version), Reads::Nothing)
+        );
         done += usize::from(a.unwrap().is_some()) + usize::from(b.unwrap().is_some());
     }
     assert_eq!(done, 3);
@@ -371,7 +376,13 @@ async fn application_transaction_takes_effect_once_also_when_two_write_it_at_onc
     );
     // A later number of the other is no reason to fail.
     let late = written(&other, &[(5, 1)]).await;
-    assert!(other.append(late, app(5)).await.unwrap().is_some());
+    assert!(
+        other
+            .append(late, app(5), Reads::Nothing)
+            .await
+            .unwrap()
+            .is_some()
+    );
     assert_eq!(values(&store).await, [1, 2, 3, 5]);
 }
 
@@ -533,7 +544,11 @@ async fn commit_whose_answer_is_lost_is_found_by_its_id_and_made_once() {
             .unwrap();
         let new = written(&table, &[(1, 1)]).await;
         faulty.script([fault, fault]);
-        let commit = table.append(new, BTreeMap::new()).await.unwrap().unwrap();
+        let commit = table
+            .append(new, BTreeMap::new(), Reads::Nothing)
+            .await
+            .unwrap()
+            .unwrap();
         faulty.settle().await;
         assert_eq!(commit.version.0, 1, "{fault:?}");
         append(&mut table, &[(2, 1)]).await.unwrap();
@@ -562,7 +577,10 @@ async fn store_that_does_not_answer_leaves_the_outcome_open_and_says_so() {
         tarndb_storage::fault::Operation::Get,
         std::iter::repeat_n(Fault::ErrorBefore, 100),
     );
-    let error = table.append(new, BTreeMap::new()).await.unwrap_err();
+    let error = table
+        .append(new, BTreeMap::new(), Reads::Nothing)
+        .await
+        .unwrap_err();
     assert!(
         matches!(error, NativeError::Pending { version: 1, .. }),
         "{error}"
