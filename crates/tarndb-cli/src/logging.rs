@@ -55,6 +55,7 @@ where
         event.record(&mut fields);
         let metadata = event.metadata();
         if metadata.target() == STEP_TARGET {
+            stop_at(&fields.message);
             writeln!(writer, "step {}{}", fields.message, fields.others)
         } else {
             let level = metadata.level().as_str().to_ascii_lowercase();
@@ -65,6 +66,26 @@ where
                 fields.message, fields.others
             )
         }
+    }
+}
+
+/// Stops this process, as SIGSTOP does, at the step that `TARNDB_TEST_STOP_AT` names
+/// (`<step>` or `<step>:<n>`, the n-th time), for tests of paused processes. Only in debug builds
+/// and with `--log step`.
+fn stop_at(step: &str) {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static SEEN: AtomicU64 = AtomicU64::new(0);
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let Ok(wanted) = std::env::var("TARNDB_TEST_STOP_AT") else {
+        return;
+    };
+    let (name, nth) = wanted.split_once(':').unwrap_or((&wanted, "1"));
+    if name == step && SEEN.fetch_add(1, Ordering::SeqCst) + 1 == nth.parse().unwrap_or(1) {
+        let stop = rustix::process::Signal::STOP;
+        // A process that cannot be stopped goes on, and its test fails.
+        let _ = rustix::process::kill_process(rustix::process::getpid(), stop);
     }
 }
 

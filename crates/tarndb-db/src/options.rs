@@ -93,6 +93,20 @@ impl DbOptions {
         self.head_expiry.saturating_mul(4)
     }
 
+    /// The same with another [`Self::head_expiry`], and with [`Self::log_records_min`] in
+    /// proportion: what stands for minutes and days then stands for less. For tests; every
+    /// process that uses the database must be given the same.
+    #[must_use]
+    pub fn with_head_expiry(self, head_expiry: Duration) -> Self {
+        let share = head_expiry.as_secs_f64() / self.head_expiry.as_secs_f64();
+        let records = (self.log_records_min as f64 * share) as u64;
+        Self {
+            head_expiry,
+            log_records_min: records.max(1),
+            ..self
+        }
+    }
+
     /// Which files a writer of this handle holds for the record.
     pub fn held_limits(&self) -> HeldLimits {
         HeldLimits {

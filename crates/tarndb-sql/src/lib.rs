@@ -31,6 +31,7 @@ mod session;
 mod setting;
 mod show;
 mod types;
+mod vacuum;
 
 pub use error::{FileValueError, SqlError, SyntaxError};
 pub use import::{ImportFile, ImportOptions, ImportProgress, ImportReport};
@@ -38,6 +39,6 @@ pub use options::SessionOptions;
 pub use outcome::{Outcome, RowStream};
 pub use parser::{
     AddedColumn, AlterAction, ColumnDef, Copy, CreateTable, Delete, Explain, Insert,
-    ParsedStatement, Show, Statement, TableName, Update, is_incomplete, parse,
+    ParsedStatement, Show, Statement, TableName, Update, Vacuum, is_incomplete, parse,
 };
 pub use session::Session;

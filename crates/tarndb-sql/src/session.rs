@@ -22,7 +22,7 @@ use crate::options::SessionOptions;
 use crate::outcome::Outcome;
 use crate::parser::{self, Explain, ParsedStatement, Show, Statement};
 use crate::query::{Scope, Storage};
-use crate::{copy, explain, setting, show};
+use crate::{copy, explain, setting, show, vacuum};
 
 /// What the session is in the middle of.
 #[derive(Debug)]
@@ -147,6 +147,9 @@ impl Session {
             }
             Statement::Commit => return self.commit().await,
             Statement::Rollback => return Ok(self.rollback()),
+            Statement::Vacuum(statement) if !self.in_transaction() => {
+                return Box::pin(vacuum::run(self, statement)).await;
+            }
             _ => {}
         }
         match std::mem::replace(&mut self.mode, Mode::Failed) {
@@ -385,6 +388,7 @@ impl Session {
                 .ok_or(SqlError::Internal {
                     context: "setting a value",
                 }),
+            Statement::Vacuum(_) => Err(vacuum::refused()),
             Statement::Begin { .. } | Statement::Commit | Statement::Rollback => {
                 Err(SqlError::Internal {
                     context: "a transaction inside a transaction",

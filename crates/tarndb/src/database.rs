@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
+use std::time::Duration;
 
 use tarndb_db::{
-    CheckReport, CheckpointReport, CompactOptions, CompactReport, DbOptions, LogEntry, Progress,
-    PublishMode, PublishReport, Status, TxnOptions, TxnOutcome, TxnStatus,
+    CheckReport, CheckpointReport, CompactOptions, CompactReport, DbOptions, LogCleanupOptions,
+    LogCleanupReport, LogEntry, Progress, PublishMode, PublishReport, Status, TxnOptions,
+    TxnOutcome, TxnStatus, VacuumOptions, VacuumReport,
 };
 use tarndb_sql::SessionOptions;
 use tarndb_storage::{Context, Counts, StoreOptions};
@@ -32,6 +34,9 @@ pub struct Options {
     pub memory_limit_bytes: Option<usize>,
     /// The id of the first writing transaction of the first session.
     pub txn_id: Option<Uuid>,
+    /// How long a handle trusts what it knows of the log (15 minutes); four times as long is
+    /// the shortest retention. For tests: every process must be given the same.
+    pub head_expiry: Option<Duration>,
 }
 
 /// A handle on a database; cheap to clone, all clones are one.
@@ -154,6 +159,50 @@ impl Database {
         Ok(self.inner.checkpoint().await?)
     }
 
+    /// Deletes the files that no version within the retention needs: of `tables`
+    /// (`schema.table`, or a table of `main`), or, when there are none, of all tables and of
+    /// dropped ones. `progress` is told of each file.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a retention below an hour without `force`;
+    /// [`NotFound`](crate::ErrorKind::NotFound).
+    ///
+    /// # Cost
+    /// The records and table states of the retention, a LIST per table and a DELETE per file.
+    pub async fn vacuum(
+        &self,
+        tables: &[String],
+        options: &VacuumOptions,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<VacuumReport> {
+        let mut options = options.clone();
+        if !tables.is_empty() {
+            let snapshot = self.inner.snapshot().await?;
+            let ids = tables.iter().map(|table| {
+                let (schema, table) = name::parts(table);
+                Ok(snapshot.find(schema, table)?.id)
+            });
+            options.tables = Some(ids.collect::<Result<_>>()?);
+        }
+        Ok(self.inner.vacuum(&options, progress).await?)
+    }
+
+    /// Removes the beginning of the database log, below a checkpoint that is older than the
+    /// retention; the newest 1,000 records stay. `progress` is told of each object.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a retention below an hour.
+    ///
+    /// # Cost
+    /// 2 LISTs, 2 GETs and a DELETE per record and checkpoint.
+    pub async fn clean_log(
+        &self,
+        options: &LogCleanupOptions,
+        progress: impl FnMut(Progress) + Send,
+    ) -> Result<LogCleanupReport> {
+        Ok(self.inner.clean_log(options, progress).await?)
+    }
+
     /// Compacts `table` (`schema.table`, or a table of `main`): joins small files and writes
     /// those with many deleted rows anew, while others go on writing. What it did is in the
     /// report; nothing to do commits nothing.
@@ -270,8 +319,12 @@ fn store(url: &str, options: &Options) -> Result<tarndb_storage::Store> {
 }
 
 fn db_options(options: &Options) -> DbOptions {
-    DbOptions {
+    let db = DbOptions {
         publish: options.publish,
         ..DbOptions::default()
+    };
+    match options.head_expiry {
+        Some(expiry) => db.with_head_expiry(expiry),
+        None => db,
     }
 }

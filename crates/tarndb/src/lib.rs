@@ -64,9 +64,10 @@ pub use transaction::Transaction;
 
 pub use arrow;
 pub use tarndb_db::{
-    Catalog, CheckReport, CheckpointReport, Committed, CompactOptions, CompactReport, Finding,
-    LogEntry, NewTable, OverwriteReport, Progress, PublishMode, PublishReport, Status, TableChange,
-    TableStatus, TxnOptions, TxnOutcome, TxnStatus, UpsertReport,
+    Catalog, CheckReport, CheckpointReport, Committed, CompactOptions, CompactReport, Doomed,
+    Finding, LogCleanupOptions, LogCleanupReport, LogEntry, NewTable, OverwriteReport, Progress,
+    PublishMode, PublishReport, Status, TableChange, TableStatus, TxnOptions, TxnOutcome,
+    TxnStatus, UpsertReport, VacuumOptions, VacuumReport,
 };
 pub use tarndb_db::{Metrics, RetryPolicy};
 pub use tarndb_sql::{ImportFile, ImportOptions, ImportProgress, ImportReport, ParsedStatement};

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Parser;
 use tarndb::Uuid;
 
-use super::typed::{Command, Global, ImportArgs, OptimizeArgs, Typed, TypedFormat};
+use super::typed::{Command, Global, ImportArgs, OptimizeArgs, Typed, TypedFormat, VacuumArgs};
 use crate::failure::Failure;
 
 /// How results are written.
@@ -55,6 +56,8 @@ pub(crate) enum Action {
     Publish,
     Checkpoint,
     Optimize(OptimizePlan),
+    Vacuum(VacuumPlan),
+    Cleanup(CleanupPlan),
     Txn { reference: String },
     Check { deep: bool },
     Demo { keep: Option<PathBuf> },
@@ -75,6 +78,23 @@ pub(crate) struct OptimizePlan {
     pub(crate) tables: Vec<String>,
     pub(crate) target_bytes: Option<u64>,
     pub(crate) all: bool,
+}
+
+/// What to vacuum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VacuumPlan {
+    /// `schema.table`, or a table of `main`; none: everything.
+    pub(crate) tables: Vec<String>,
+    pub(crate) retention: Option<Duration>,
+    pub(crate) force: bool,
+    pub(crate) dry_run: bool,
+}
+
+/// How much of the log is to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CleanupPlan {
+    pub(crate) retention: Option<Duration>,
+    pub(crate) dry_run: bool,
 }
 
 /// Files to load.
@@ -156,6 +176,11 @@ fn action(command: Command) -> Result<Action, Failure> {
         Command::Publish => Action::Publish,
         Command::Checkpoint => Action::Checkpoint,
         Command::Optimize(arguments) => Action::Optimize(optimize_plan(arguments)?),
+        Command::Vacuum(arguments) => Action::Vacuum(vacuum_plan(arguments)?),
+        Command::Cleanup(arguments) => Action::Cleanup(CleanupPlan {
+            retention: retention(arguments.retain.as_deref())?,
+            dry_run: arguments.dry_run,
+        }),
         Command::Txn { id } => Action::Txn { reference: id },
         Command::Check { deep } => Action::Check { deep },
         Command::Demo { keep } => Action::Demo { keep },
@@ -171,6 +196,42 @@ fn sql_source(statements: Option<String>, file: Option<PathBuf>) -> Result<SqlSo
         _ => Err(Failure::usage(
             "no statements were given",
             "give them as an argument, with -f FILE, or \"-\" for standard input",
+        )),
+    }
+}
+
+fn vacuum_plan(arguments: VacuumArgs) -> Result<VacuumPlan, Failure> {
+    let full_name = |table: String| match &arguments.schema {
+        Some(schema) if !table.contains('.') => format!("{schema}.{table}"),
+        _ => table,
+    };
+    Ok(VacuumPlan {
+        retention: retention(arguments.retain.as_deref())?,
+        force: arguments.force,
+        dry_run: arguments.dry_run,
+        tables: arguments.tables.into_iter().map(full_name).collect(),
+    })
+}
+
+/// `7d`, `48h`, `90m`, `30s`, `1500ms`.
+fn retention(text: Option<&str>) -> Result<Option<Duration>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit_ms: Option<u64> = match text.strip_prefix(digits).unwrap_or("") {
+        "ms" => Some(1),
+        "s" => Some(1000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        "d" => Some(24 * 3_600_000),
+        _ => None,
+    };
+    let parsed = digits.parse::<u64>().ok().zip(unit_ms);
+    let ms = parsed.and_then(|(number, unit)| number.checked_mul(unit));
+    match ms {
+        Some(ms) => Ok(Some(Duration::from_millis(ms))),
+        None => Err(Failure::usage(
+            format!("not a time: {text:?}"),
+            "give a number with d, h, m, s or ms, such as 7d or 48h",
         )),
     }
 }

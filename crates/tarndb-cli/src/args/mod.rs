@@ -6,8 +6,8 @@ mod meant;
 mod typed;
 
 pub(crate) use meant::{
-    Action, Format, ImportPlan, ImportShape, LogChoice, Meant, OptimizePlan, SqlSource, TableFiles,
-    parse,
+    Action, CleanupPlan, Format, ImportPlan, ImportShape, LogChoice, Meant, OptimizePlan,
+    SqlSource, TableFiles, VacuumPlan, parse,
 };
 
 #[cfg(test)]

@@ -91,6 +91,10 @@ pub(super) enum Command {
     Checkpoint,
     /// Compact tables: join small files, write files with many deleted rows anew
     Optimize(OptimizeArgs),
+    /// Delete the files that no version within the retention needs
+    Vacuum(VacuumArgs),
+    /// Remove the beginning of the database log, below a checkpoint older than the retention
+    Cleanup(CleanupArgs),
     /// Tell the outcome of a transaction; one that has not ended is aborted for good
     Txn {
         /// <base version>-<uuid> as a message named it, or the UUID that --txn-id gave it
@@ -124,6 +128,35 @@ pub(super) struct OptimizeArgs {
     /// Write every file anew, whether it needs it or not
     #[arg(long)]
     pub(super) all: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct VacuumArgs {
+    /// The tables [default: all, and the folders of dropped ones]
+    #[arg(value_name = "TABLE")]
+    pub(super) tables: Vec<String>,
+    /// The database schema of tables that are named without one
+    #[arg(long, value_name = "SCHEMA")]
+    pub(super) schema: Option<String>,
+    /// How far back the database stays readable, such as 7d or 48h [default: 7d]
+    #[arg(long, value_name = "TIME")]
+    pub(super) retain: Option<String>,
+    /// Allow less than an hour: readers may lose the files of their snapshot
+    #[arg(long)]
+    pub(super) force: bool,
+    /// Delete nothing, and tell what would go
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct CleanupArgs {
+    /// For how long records are kept, an hour at least, such as 7d or 48h [default: 7d]
+    #[arg(long, value_name = "TIME")]
+    pub(super) retain: Option<String>,
+    /// Delete nothing, and tell what would go
+    #[arg(long)]
+    pub(super) dry_run: bool,
 }
 
 #[derive(Args, Debug)]

@@ -10,6 +10,7 @@ mod listing;
 mod maintain;
 mod optimize;
 mod sql;
+mod vacuum;
 
 pub(crate) use sql::{Runner, read_stdin};
 
@@ -110,6 +111,14 @@ async fn dispatch(
             .guard(optimize::run(plan, database, output))
             .await
             .map_err(cancelled)?,
+        Action::Vacuum(plan) => interrupt
+            .guard(vacuum::vacuum(plan, database, output))
+            .await
+            .map_err(cancelled)?,
+        Action::Cleanup(plan) => interrupt
+            .guard(vacuum::cleanup(plan, database, output))
+            .await
+            .map_err(cancelled)?,
         // Handled before a database was opened.
         Action::Demo { .. } => Ok(()),
     }
@@ -121,8 +130,16 @@ pub(crate) fn options(meant: &Meant) -> Options {
         storage: meant.storage_options.clone(),
         memory_limit_bytes: meant.memory_limit_bytes,
         txn_id: meant.txn_id,
+        head_expiry: head_expiry(),
         ..Options::default()
     }
+}
+
+/// What tests of paused processes make of the 15 minutes; nothing in a release build.
+fn head_expiry() -> Option<std::time::Duration> {
+    let text = std::env::var("TARNDB_TEST_HEAD_EXPIRY_MS").ok();
+    let ms = text.filter(|_| cfg!(debug_assertions))?.parse().ok()?;
+    Some(std::time::Duration::from_millis(ms))
 }
 
 fn output(meant: &Meant) -> Output {

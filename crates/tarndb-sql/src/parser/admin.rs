@@ -2,11 +2,13 @@
 //!
 //! Does not: know which settings exist; that is `setting`.
 
+use std::time::Duration;
+
 use datafusion::sql::sqlparser::tokenizer::Token;
 use tarndb_txn::Isolation;
 
 use crate::error::SqlError;
-use crate::parser::ast::{Copy, Explain, Show, Statement};
+use crate::parser::ast::{Copy, Explain, Show, Statement, Vacuum};
 use crate::parser::cursor::Cursor;
 use crate::parser::{ddl, dml, parse_statement};
 
@@ -94,10 +96,48 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     if cursor.word("copy") {
         return copy(cursor).map(Statement::Copy);
     }
+    if cursor.word("vacuum") {
+        return vacuum(cursor).map(Statement::Vacuum);
+    }
     Err(cursor.expected(
         "a statement (SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, TRUNCATE, \
-         COMMENT ON, BEGIN, COMMIT, ROLLBACK, SHOW, DESCRIBE, EXPLAIN, COPY, SET)",
+         COMMENT ON, BEGIN, COMMIT, ROLLBACK, SHOW, DESCRIBE, EXPLAIN, COPY, SET, VACUUM)",
     ))
+}
+
+/// `table | DATABASE [RETAIN n HOURS | DAYS] [DRY RUN]`.
+fn vacuum(cursor: &mut Cursor<'_>) -> Result<Vacuum, SqlError> {
+    let name = match cursor.word("database") {
+        true => None,
+        false => Some(cursor.table_name()?),
+    };
+    let retention = match cursor.word("retain") {
+        true => Some(retention(cursor)?),
+        false => None,
+    };
+    let dry_run = cursor.word("dry");
+    if dry_run {
+        cursor.expect_word("run")?;
+    }
+    Ok(Vacuum {
+        name,
+        retention,
+        dry_run,
+    })
+}
+
+fn retention(cursor: &mut Cursor<'_>) -> Result<Duration, SqlError> {
+    let number = cursor.unsigned()?;
+    let unit_seconds = if cursor.word("hours") || cursor.word("hour") {
+        3600
+    } else if cursor.word("days") || cursor.word("day") {
+        24 * 3600
+    } else {
+        return Err(cursor.expected("HOURS or DAYS"));
+    };
+    let seconds = number.checked_mul(unit_seconds);
+    let seconds = seconds.ok_or_else(|| cursor.error("the retention is too long"))?;
+    Ok(Duration::from_secs(seconds))
 }
 
 fn show(cursor: &mut Cursor<'_>) -> Result<Show, SqlError> {

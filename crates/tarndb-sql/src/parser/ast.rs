@@ -5,6 +5,7 @@
 //! Does not: know whether anything named here exists.
 
 use std::fmt;
+use std::time::Duration;
 
 use datafusion::sql::sqlparser::ast::{Expr, Query};
 use tarndb_table::{ColumnPath, DataType, Position};
@@ -110,6 +111,19 @@ pub enum Statement {
     Explain(Explain),
     /// COPY .. TO.
     Copy(Copy),
+    /// VACUUM.
+    Vacuum(Vacuum),
+}
+
+/// VACUUM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vacuum {
+    /// The table; `None`: DATABASE.
+    pub name: Option<TableName>,
+    /// RETAIN.
+    pub retention: Option<Duration>,
+    /// DRY RUN.
+    pub dry_run: bool,
 }
 
 /// One column of CREATE TABLE or ADD COLUMN.

@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use ast::{
     AddedColumn, AlterAction, ColumnDef, Copy, CreateTable, Delete, Explain, Insert, Show,
-    Statement, TableName, Update,
+    Statement, TableName, Update, Vacuum,
 };
 pub(crate) use types::parse_type;
 
