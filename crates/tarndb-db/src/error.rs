@@ -268,6 +268,16 @@ pub enum DbError {
         /// The oldest that the vacuum left readable.
         horizon: DbVersion,
     },
+    /// A snapshot that was held for longer than a vacuum keeps versions.
+    #[error(
+        "the snapshot is too old, a vacuum removed what only older versions need; run it again: table={table} version={version}"
+    )]
+    SnapshotVacuumed {
+        /// Table.
+        table: String,
+        /// Its version in the snapshot.
+        version: TableVersion,
+    },
     /// A retention that is shorter than what is safe.
     #[error(
         "a retention of {asked_s} s is below the minimum of {min_s} s: what open transactions and readers still need could be deleted{}",
@@ -498,6 +508,7 @@ impl DbError {
             | Self::BaseExpired { .. }
             | Self::FilesVacuumed { .. }
             | Self::FilesOutdated { .. }
+            | Self::SnapshotVacuumed { .. }
             // The next run gets an id of its own.
             | Self::Fenced {
                 chosen_id: false, ..

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 use tarndb_storage::Path;
 use tarndb_table::codec::{Entry, LoadRequest};
-use tarndb_table::{Deletion, DvDescriptor, RowSet, TableState};
+use tarndb_table::{Deletion, DvDescriptor, ErrorClass, RowSet, TableState};
 use tarndb_types::{DbVersion, TableId, TableVersion, TxnId};
 
 use crate::catalog::TableEntry;
@@ -19,6 +19,7 @@ use crate::database::Inner;
 use crate::error::DbError;
 use crate::hash::sha256_hex;
 use crate::inline::keyed;
+use crate::publish::{Probed, probe_published};
 use crate::record::{EntryBody, Record, Staged, TableEntryAction};
 use crate::{checkpoint, open};
 use tarndb_storage::Lru;
@@ -255,12 +256,7 @@ impl Inner {
             return Ok(state);
         }
         let loaded = match self.load_state(table).await {
-            // Its record was cleaned up, so it was published, and a checkpoint says so.
-            Err(DbError::RecordMissing { missing, .. })
-                if self.adopt_checkpoint(missing).await? =>
-            {
-                self.load_state(table).await?
-            }
+            Err(error) if is_gone(&error) => self.load_again(table, error).await?,
             other => other?,
         };
         let state = Arc::new(loaded);
@@ -292,6 +288,40 @@ impl Inner {
         }
         self.caches.put_state(table.id, Arc::clone(&state));
         Ok(Some(state))
+    }
+
+    /// The state of a table of which less is known to be published than was, and cleaned up, since:
+    /// what is published now is learned first.
+    ///
+    /// # Errors
+    /// [`DbError::SnapshotVacuumed`] when the version itself is gone.
+    async fn load_again(&self, table: &TableEntry, first: DbError) -> Result<TableState, DbError> {
+        if let DbError::RecordMissing { missing, .. } = first {
+            self.adopt_checkpoint(missing).await?;
+        }
+        match probe_published(self, table, table.version).await {
+            Ok(Probed::UpTo(Some(version))) => self.note_published(table.id, version),
+            Ok(_) => {}
+            Err(DbError::RecordMissing { missing, .. }) => {
+                self.adopt_checkpoint(missing).await?;
+            }
+            Err(other) => return Err(other),
+        }
+        match self.load_state(table).await {
+            Err(error) if is_gone(&error) => {
+                self.refresh().await?;
+                let head = self.head.catalog();
+                let known = head.table_or_dropped(table.id);
+                match known.is_some_and(|known| known.vacuumed.is_some()) {
+                    true => Err(DbError::SnapshotVacuumed {
+                        table: table.display_name(),
+                        version: table.version,
+                    }),
+                    false => Err(error),
+                }
+            }
+            other => other,
+        }
     }
 
     /// Learns from the newest checkpoint above a record that is gone what is published: records
@@ -381,6 +411,15 @@ impl Inner {
             .lock()
             .deletions
             .insert_weighing(deletion_key(id, stored), rows, bytes);
+    }
+}
+
+/// What a cleanup removes, or somebody who should not have.
+fn is_gone(error: &DbError) -> bool {
+    match error {
+        DbError::RecordMissing { .. } => true,
+        DbError::Table { source, .. } => source.class() == ErrorClass::NotFound,
+        _ => false,
     }
 }
 

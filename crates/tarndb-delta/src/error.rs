@@ -137,6 +137,26 @@ pub enum DeltaError {
          the database, or detach it there"
     )]
     ManagedByDatabase,
+    /// A property that says how long something is kept cannot be read.
+    #[error(
+        "a table property is no duration that can be counted; set it, or say how long: key={key} value={value}"
+    )]
+    UnreadableRetention {
+        /// The property.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+    /// A vacuum would delete what the table promises to keep.
+    #[error(
+        "a retention of {asked_ms} ms is below the table's minimum of {min_ms} ms; force it if no other version and no open writer is needed"
+    )]
+    RetentionTooShort {
+        /// As asked for.
+        asked_ms: i64,
+        /// The table's, an hour at least.
+        min_ms: i64,
+    },
     /// Versions and feature lists of a protocol do not fit each other.
     #[error("the table's protocol contradicts itself: reason={reason}")]
     InvalidProtocol {
@@ -458,6 +478,8 @@ impl DeltaError {
             | Self::FeatureMissing { .. }
             | Self::ClusteringRefused { .. }
             | Self::RowsUnknown { .. }
+            | Self::UnreadableRetention { .. }
+            | Self::RetentionTooShort { .. }
             | Self::AppendOnly => ErrorClass::Invalid,
             Self::IllegalCommit { .. }
             | Self::ForeignState

@@ -50,13 +50,28 @@ impl Scene {
     }
 
     pub(crate) async fn create(&self) -> Database {
+        self.create_with(options()).await
+    }
+
+    pub(crate) async fn create_with(&self, options: DbOptions) -> Database {
         let store = store_of(Arc::clone(&self.world.objects), &self.clock, seed());
-        Database::create(store, options()).await.unwrap()
+        Database::create(store, options).await.unwrap()
     }
 
     pub(crate) async fn open(&self) -> Database {
+        self.open_with(options()).await
+    }
+
+    pub(crate) async fn open_with(&self, options: DbOptions) -> Database {
         let store = store_of(Arc::clone(&self.world.objects), &self.clock, seed());
-        Database::open(store, options()).await.unwrap()
+        Database::open(store, options).await.unwrap()
+    }
+
+    /// When the store says that an object was written.
+    pub(crate) async fn time_of(&self, key: &str) -> TimestampMs {
+        let store = store_of(Arc::clone(&self.world.objects), &self.clock, seed());
+        let info = store.head(&tarndb_storage::Path::from(key)).await.unwrap();
+        info.unwrap().last_modified
     }
 
     /// A handle whose requests the test sees.

@@ -11,6 +11,7 @@
 //! - `commit`: the loop that commits; [`conflict`], `allowed`: who may be committed after whom.
 //! - `convert`: a folder of Parquet files becomes a table.
 //! - `checksum`: the file beside a commit.
+//! - `cleanup`, `vacuum`: what of the log, and of the files, nothing needs any more.
 
 pub(crate) mod permit;
 pub(crate) mod protocol;
@@ -19,6 +20,7 @@ mod allowed;
 mod catalog;
 mod changes;
 mod checksum;
+mod cleanup;
 mod commit;
 mod compact;
 pub mod conflict;
@@ -29,10 +31,12 @@ mod open;
 mod rows;
 pub mod table;
 mod times;
+mod vacuum;
 mod write;
 
 pub use catalog::{CatalogTail, RatifiedCommit, RatifiedContent, open_with_tail};
 pub use changes::native_changes;
+pub use cleanup::{NativeCleaned, NativeCleanup};
 pub use commit::NativeCommit;
 pub use compact::Compacted;
 pub use conflict::{Conflict, ConflictKind, NativeIsolation, Reads};
@@ -41,4 +45,5 @@ pub use error::NativeError;
 pub use history::{HistoryEntry, native_history};
 pub use open::{NativeTarget, open_native};
 pub use table::NativeTable;
+pub use vacuum::NativeVacuum;
 pub use write::ReplacedPartitions;

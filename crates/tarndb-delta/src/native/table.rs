@@ -149,13 +149,7 @@ impl NativeTable {
     }
 
     fn check_write(&self) -> Result<(), NativeError> {
-        let state = self.state()?;
-        let delta = DeltaState::of(state)?;
-        Ok(check_native_write(
-            &delta.protocol,
-            &delta.metadata,
-            &state.schema,
-        )?)
+        check_write(self.state()?)
     }
 
     /// Sets the version of an application, so that what it wrote is written once. Returns `None`,
@@ -259,6 +253,16 @@ impl NativeTable {
             tracing::warn!(%error, version = state.version.0, "no checkpoint");
         }
     }
+}
+
+/// May this build write to the table?
+pub(super) fn check_write(state: &TableState) -> Result<(), NativeError> {
+    let delta = DeltaState::of(state)?;
+    Ok(check_native_write(
+        &delta.protocol,
+        &delta.metadata,
+        &state.schema,
+    )?)
 }
 
 /// Is the version one to be checkpointed?

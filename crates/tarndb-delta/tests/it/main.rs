@@ -10,10 +10,12 @@
 mod acceptance;
 mod cases;
 mod catalog;
+mod aged;
 mod checksum;
 mod commits;
 mod convert;
 mod many_files;
 mod native;
+mod native_cleanup;
 mod outside;
 mod support;

@@ -26,7 +26,7 @@ fn schema() -> Schema {
     ])
 }
 
-fn definition(properties: &[(&str, &str)], partitioned: bool) -> TableDefinition {
+pub(crate) fn definition(properties: &[(&str, &str)], partitioned: bool) -> TableDefinition {
     TableDefinition {
         id: TableId(Uuid::from_u128(7)),
         name: "t".to_owned(),
@@ -54,7 +54,10 @@ async fn written(table: &NativeTable, rows: &[(i64, i64)]) -> Written {
     table.write(batches).await.unwrap()
 }
 
-async fn append(table: &mut NativeTable, rows: &[(i64, i64)]) -> Result<u64, NativeError> {
+pub(crate) async fn append(
+    table: &mut NativeTable,
+    rows: &[(i64, i64)],
+) -> Result<u64, NativeError> {
     let written = written(table, rows).await;
     let commit = table
         .append(written, BTreeMap::new(), Reads::Nothing)
@@ -93,7 +96,7 @@ async fn scan(store: &Store, state: &TableState) -> Vec<(i64, String, u64)> {
 }
 
 /// The values of `a` that any reader sees.
-async fn values(store: &Store) -> Vec<i64> {
+pub(crate) async fn values(store: &Store) -> Vec<i64> {
     let state = open_native(store, NativeTarget::Latest).await.unwrap();
     let rows = scan(store, &state).await;
     rows.into_iter().map(|(value, ..)| value).collect()
@@ -119,7 +122,11 @@ async fn find(
     (rows, reads)
 }
 
-async fn delete(store: &Store, table: &mut NativeTable, wanted: &[i64]) -> Result<(), NativeError> {
+pub(crate) async fn delete(
+    store: &Store,
+    table: &mut NativeTable,
+    wanted: &[i64],
+) -> Result<(), NativeError> {
     let (rows, reads) = find(store, table, wanted).await;
     table
         .change_rows(rows, Written::default(), reads)

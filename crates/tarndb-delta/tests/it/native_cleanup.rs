@@ -1,0 +1,231 @@
+//! Logs and files of native tables: what goes, and what can still be read.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tarndb_delta::{NativeCleanup, NativeTable, NativeTarget, NativeVacuum, open_native};
+use tarndb_storage::Store;
+use tarndb_storage::context::Context;
+use tarndb_types::TableVersion;
+
+use crate::aged::Aged;
+use crate::native::{append, definition, delete, values};
+
+const DAY_MS: i64 = 24 * 3_600_000;
+
+struct Scene {
+    aged: Aged,
+    store: Store,
+    table: NativeTable,
+}
+
+/// Version n adds the value n, a day each.
+async fn scene(properties: &[(&str, &str)], versions: i64) -> Scene {
+    let aged = Aged::new();
+    let store = Store::new(Arc::new(aged.clone()), "memory://t", Context::seeded(5));
+    let definition = definition(properties, false);
+    let mut table = NativeTable::create(&store, definition).await.unwrap();
+    for n in 1..=versions {
+        aged.pass(DAY_MS);
+        append(&mut table, &[(n, n)]).await.unwrap();
+    }
+    Scene { aged, store, table }
+}
+
+impl Scene {
+    async fn log(&self) -> Vec<String> {
+        let listed = self.store.list_after(&"_delta_log".into(), None).await;
+        let names = listed.unwrap().into_iter();
+        let names = names.map(|object| object.key.filename().unwrap().to_owned());
+        names.filter(|name| !name.ends_with(".crc")).collect()
+    }
+
+    /// Values at a version; `None` when it cannot be read any more.
+    async fn at(&self, version: u64) -> Option<usize> {
+        let state = open_native(&self.store, NativeTarget::Version(version)).await;
+        state.ok().map(|state| state.files.len())
+    }
+
+    async fn assert_readable(&self, from: u64, to: u64) {
+        for version in from..=to {
+            assert_eq!(
+                self.at(version).await,
+                Some(version as usize),
+                "version {version}"
+            );
+        }
+    }
+
+    async fn data(&self) -> Vec<String> {
+        let listed = self.store.list_after(&"".into(), None).await.unwrap();
+        let keys = listed.into_iter().map(|object| object.key.to_string());
+        keys.filter(|key| !key.starts_with("_delta_log")).collect()
+    }
+}
+
+fn days(days: u64) -> Option<Duration> {
+    Some(Duration::from_secs(days * 24 * 3600))
+}
+
+#[tokio::test]
+async fn without_a_checkpoint_one_is_written_before_anything_goes() {
+    let mut scene = scene(&[("delta.checkpointInterval", "1000")], 100).await;
+    let options = NativeCleanup {
+        retention: days(0),
+        ..NativeCleanup::default()
+    };
+    let dry = NativeCleanup {
+        dry_run: true,
+        ..options
+    };
+    let shown = scene.table.clean_log(&dry).await.unwrap();
+    assert_eq!(shown.checkpoint, Some(TableVersion(100)));
+    assert_eq!(scene.log().await.len(), 101);
+    let cleaned = scene.table.clean_log(&options).await.unwrap();
+    assert_eq!(cleaned.checkpoint, Some(TableVersion(100)));
+    assert_eq!(cleaned.cut, Some(TableVersion(100)));
+    assert_eq!(
+        scene.log().await,
+        [
+            "00000000000000000100.checkpoint.parquet",
+            "00000000000000000100.json",
+            "_last_checkpoint"
+        ]
+    );
+    assert_eq!(values(&scene.store).await.len(), 100);
+    append(&mut scene.table, &[(101, 101)]).await.unwrap();
+    assert_eq!(values(&scene.store).await.len(), 101);
+}
+
+#[tokio::test]
+async fn versions_that_are_to_stay_stay_readable() {
+    // A checkpoint every 10 versions.
+    let mut scene = scene(&[], 35).await;
+    // The only checkpoints below 15 is that at 10.
+    let keep = NativeCleanup {
+        retention: days(0),
+        keep_from: Some(TableVersion(15)),
+        ..NativeCleanup::default()
+    };
+    let cleaned = scene.table.clean_log(&keep).await.unwrap();
+    assert_eq!(cleaned.cut, Some(TableVersion(10)));
+    scene.assert_readable(10, 35).await;
+    assert_eq!(scene.at(9).await, None);
+    // Nothing at or below 5 is left to cut at.
+    let none = NativeCleanup {
+        keep_from: Some(TableVersion(5)),
+        ..keep
+    };
+    let cleaned = scene.table.clean_log(&none).await.unwrap();
+    assert_eq!((cleaned.cut, cleaned.files.len()), (None, 0));
+    // 12 days back, version 23 was current.
+    let retained = NativeCleanup {
+        retention: days(12),
+        ..NativeCleanup::default()
+    };
+    let cleaned = scene.table.clean_log(&retained).await.unwrap();
+    assert_eq!(cleaned.cut, Some(TableVersion(20)));
+    scene.assert_readable(20, 35).await;
+    // The table's own 30 days keep all that is left.
+    let cleaned = scene.table.clean_log(&NativeCleanup::default()).await;
+    assert_eq!(cleaned.unwrap().files, []);
+}
+
+#[tokio::test]
+async fn killed_at_any_deletion_the_table_opens_and_the_next_cleanup_ends_it() {
+    for killed_at in 0..24 {
+        let mut scene = scene(&[], 25).await;
+        let options = NativeCleanup {
+            retention: days(0),
+            ..NativeCleanup::default()
+        };
+        scene.aged.deletions.store(killed_at, Ordering::SeqCst);
+        scene.table.clean_log(&options).await.unwrap_err();
+        scene.assert_readable(20, 25).await;
+        assert_eq!(values(&scene.store).await.len(), 25);
+        scene.aged.deletions.store(u64::MAX, Ordering::SeqCst);
+        let cleaned = scene.table.clean_log(&options).await.unwrap();
+        assert_eq!(cleaned.cut, Some(TableVersion(20)));
+        scene.assert_readable(20, 25).await;
+        assert_eq!(scene.log().await.len(), 8);
+    }
+}
+
+#[tokio::test]
+async fn protected_history_goes_in_one_go_or_not_at_all() {
+    let key = "delta.requireCheckpointProtectionBeforeVersion";
+    for (protected, cut) in [("21", 0), ("20", 20), ("no number", 0)] {
+        let mut scene = scene(&[(key, protected)], 25).await;
+        let options = NativeCleanup {
+            retention: days(0),
+            ..NativeCleanup::default()
+        };
+        let cleaned = scene.table.clean_log(&options).await.unwrap();
+        assert_eq!(cleaned.files.is_empty(), cut == 0, "{protected}");
+        scene.assert_readable(cut.max(1), 25).await;
+    }
+}
+
+#[tokio::test]
+async fn vacuum_keeps_what_versions_of_the_retention_need_and_foreign_files() {
+    let mut scene = scene(&[], 10).await;
+    let foreign = "part-00000-0190163c-cf3e-7a0b-8a4c-5d3f4b1d2e6f-c000.snappy.parquet";
+    let orphan = "part-0190163c-cf3e-7a0b-8a4c-5d3f4b1d2e6f.parquet";
+    for key in [foreign, orphan] {
+        scene.store.put(&key.into(), "x".into()).await.unwrap();
+        scene.aged.set_age(key, 90 * DAY_MS);
+    }
+    // Written ten days ago or before, removed now.
+    scene.aged.pass(10 * DAY_MS);
+    let all: Vec<i64> = (1..=10).collect();
+    delete(&scene.store, &mut scene.table, &all).await.unwrap();
+    append(&mut scene.table, &[(11, 11)]).await.unwrap();
+    scene.aged.pass(DAY_MS);
+    let dry = NativeVacuum {
+        dry_run: true,
+        ..NativeVacuum::default()
+    };
+    let shown = scene.table.vacuum(&dry).await.unwrap();
+    let gone = scene.table.vacuum(&NativeVacuum::default()).await.unwrap();
+    assert_eq!(shown, gone);
+    let gone: Vec<String> = gone.iter().map(|file| file.key.to_string()).collect();
+    assert_eq!(gone, [orphan]);
+    let at_10 = open_native(&scene.store, NativeTarget::Version(10)).await;
+    assert_eq!(at_10.unwrap().files.len(), 10);
+    scene.aged.pass(8 * DAY_MS);
+    let gone = scene.table.vacuum(&NativeVacuum::default()).await.unwrap();
+    assert_eq!(gone.len(), 10);
+    assert_eq!(scene.data().await.len(), 2);
+    assert_eq!(values(&scene.store).await, [11]);
+}
+
+#[tokio::test]
+async fn a_short_retention_needs_force_and_a_strange_protocol_refuses() {
+    let mut scene = scene(&[], 3).await;
+    let short = NativeVacuum {
+        retention: days(6),
+        ..NativeVacuum::default()
+    };
+    let error = scene.table.vacuum(&short).await.unwrap_err().to_string();
+    assert!(error.contains("force"), "{error}");
+    let forced = NativeVacuum {
+        force: true,
+        ..short
+    };
+    scene.table.vacuum(&forced).await.unwrap();
+    let commit = "{\"commitInfo\":{\"operation\":\"UPGRADE\"}}\n{\"protocol\":{\"minReaderVersion\":1,\"minWriterVersion\":7,\"writerFeatures\":[\"com.example.unknown\"]}}\n";
+    let key = format!("_delta_log/{:020}.json", 4);
+    scene.store.put(&key.into(), commit.into()).await.unwrap();
+    for error in [
+        scene.table.vacuum(&forced).await.unwrap_err().to_string(),
+        scene
+            .table
+            .clean_log(&NativeCleanup::default())
+            .await
+            .unwrap_err()
+            .to_string(),
+    ] {
+        assert!(error.contains("com.example.unknown"), "{error}");
+    }
+}
