@@ -61,8 +61,9 @@ impl NativeTable {
         let doomed = plan(&self.location, &named, &listing, before);
         if !options.dry_run {
             let keys: Vec<Path> = doomed.iter().map(|object| object.key.clone()).collect();
+            let store = &self.store;
             futures::stream::iter(keys)
-                .map(|key| async move { self.store.delete(&key).await })
+                .map(|key| async move { store.delete(&key).await.map_err(DeltaError::from) })
                 .buffer_unordered(PARALLEL)
                 .try_collect::<()>()
                 .await?;

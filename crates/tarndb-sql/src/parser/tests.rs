@@ -304,3 +304,30 @@ fn random_bytes_never_panic() {
         }
     }
 }
+
+#[test]
+fn vacuum_takes_a_table_or_the_database_a_retention_and_a_dry_run() {
+    let vacuum = |text: &str| match one(text) {
+        Statement::Vacuum(vacuum) => {
+            let name = vacuum.name.map(|name| name.to_string());
+            let hours = vacuum.retention.map(|time| time.as_secs() / 3600);
+            (name, hours, vacuum.dry_run)
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(vacuum("VACUUM DATABASE"), (None, None, false));
+    assert_eq!(
+        vacuum("vacuum s.t RETAIN 12 HOURS"),
+        (Some("s.t".to_owned()), Some(12), false)
+    );
+    assert_eq!(
+        vacuum("VACUUM t RETAIN 2 DAYS DRY RUN"),
+        (Some("t".to_owned()), Some(48), true)
+    );
+    assert_eq!(
+        vacuum("VACUUM \"database\" DRY RUN"),
+        (Some("database".to_owned()), None, true)
+    );
+    error_at("VACUUM", 1, 7);
+    error_at("VACUUM t RETAIN 3 WEEKS", 1, 19);
+}
