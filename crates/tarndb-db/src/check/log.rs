@@ -58,9 +58,10 @@ pub(super) async fn check_log(
         .into_iter()
         .collect();
     let mut checkpoints = load_checkpoints(place, report).await?;
-    check_hint(place, &checkpoints, report).await;
+    let beginning = Beginning::of(&listed, &checkpoints);
+    check_hint(place, &checkpoints, beginning, report).await;
     let newest = listed.last().copied().unwrap_or(0);
-    check_gaps(place, &listed, &checkpoints, report);
+    check_gaps(place, &listed, beginning, report);
     let mut replayed = Replayed::default();
     let mut ends = BTreeMap::new();
     let mut catalog: Option<Catalog> = None;
@@ -73,7 +74,8 @@ pub(super) async fn check_log(
                 total: Some(newest + 1),
             });
         }
-        let record = if listed.contains(&version) {
+        // What lies in the past says nothing.
+        let record = if beginning.counts(version) && listed.contains(&version) {
             read_record(place, DbVersion(version), report).await?
         } else {
             None
@@ -153,13 +155,15 @@ async fn load_checkpoints(
 async fn check_hint(
     place: &Place,
     checkpoints: &BTreeMap<DbVersion, Catalog>,
+    beginning: Beginning,
     report: &mut CheckReport,
 ) {
     let hinted = hint::read_hint(&place.store, &layout::hint_key())
         .await
         .map(DbVersion);
     let wrong = match hinted {
-        Some(version) => !checkpoints.contains_key(&version),
+        // A late writer may name one that was cleaned up.
+        Some(version) => version.0 >= beginning.firm && !checkpoints.contains_key(&version),
         // Readers then list; a hint that is there but unreadable still deserves a word.
         None => matches!(place.store.head(&layout::hint_key()).await, Ok(Some(_))),
     };
@@ -171,22 +175,52 @@ async fn check_hint(
     }
 }
 
-/// Reports missing records, except a prefix after record 0 that a checkpoint covers.
+/// How a log begins.
+#[derive(Clone, Copy, Debug)]
+struct Beginning {
+    /// First record of the run that reaches the oldest checkpoint that records follow; 0 when
+    /// the log was not cleaned up.
+    first: u64,
+    /// That checkpoint's version when it was: a record below it may be one that a late writer
+    /// put in the past.
+    firm: u64,
+}
+
+impl Beginning {
+    fn of(listed: &BTreeSet<u64>, checkpoints: &BTreeMap<DbVersion, Catalog>) -> Self {
+        let newest = listed.last().copied().unwrap_or(0);
+        let followed = |version: &u64| *version >= newest || listed.contains(&(version + 1));
+        let oldest = checkpoints.keys().map(|version| version.0).find(followed);
+        let mut first = oldest.map_or(0, |oldest| oldest + 1);
+        while first > 0 && listed.contains(&(first - 1)) {
+            first -= 1;
+        }
+        let firm = oldest.filter(|_| first > 0).unwrap_or(0);
+        Self { first, firm }
+    }
+
+    /// Whether the record belongs to the log that can be replayed.
+    fn counts(self, version: u64) -> bool {
+        version == 0 || version >= self.firm
+    }
+}
+
+/// Reports missing records, except those that a cleanup removed: right after record 0 up to the
+/// beginning, between them at most single ones of late writers.
 fn check_gaps(
     place: &Place,
     listed: &BTreeSet<u64>,
-    checkpoints: &BTreeMap<DbVersion, Catalog>,
+    beginning: Beginning,
     report: &mut CheckReport,
 ) {
     let newest = listed.last().copied().unwrap_or(0);
-    let first_after_zero = listed.range(1..).next().copied().unwrap_or(newest + 1);
+    // Two in a row are no late writer's: the log reaches at least so far.
+    let pair = listed
+        .iter()
+        .find(|version| **version > 0 && listed.contains(&(*version + 1)));
+    let reached = pair.copied().unwrap_or(newest);
     for missing in (0..newest).filter(|version| !listed.contains(version)) {
-        let cleaned = missing > 0
-            && missing < first_after_zero
-            && checkpoints
-                .range(DbVersion(first_after_zero - 1)..)
-                .next()
-                .is_some();
+        let cleaned = missing > 0 && missing < beginning.first && missing < reached.max(1);
         if !cleaned {
             let detail = format!("record {missing} is missing although {newest} is there");
             report.findings.push(

@@ -109,7 +109,12 @@ async fn stopped_at(name: &str, nth: usize, work: Work) -> bool {
     });
     let done = work(stopped, id).await;
     let met = met.load(Ordering::SeqCst);
-    let committed = name == "commit" && done.is_ok();
+    let mut committed = name == "commit" && done.is_ok();
+    if let Err(DbError::OutcomeExpired { .. }) = &done {
+        // The store's answer came when nothing was left that tells: either is possible, and
+        // what everybody sees from now on counts.
+        committed = rows(&db, id).await.contains(&OURS);
+    }
     if let Err(error) = &done {
         let told = [
             ErrorKind::ConflictRetryable,
@@ -178,9 +183,8 @@ async fn a_vacuum_that_is_stopped_deletes_nothing_that_is_needed() {
 async fn a_cleanup_that_is_stopped_removes_a_beginning() {
     let work: Work = |db, _| {
         Box::pin(async move {
-            let report = db.clean_log(&LogCleanupOptions::default(), |_| {}).await?;
-            assert!(report.cut.is_some());
-            Ok(())
+            let cleaned = db.clean_log(&LogCleanupOptions::default(), |_| {}).await;
+            cleaned.map(|_| ())
         })
     };
     stopped_everywhere("cleanup", 10, work).await;
