@@ -44,9 +44,7 @@ pub use native::{
     CatalogTail, Compacted, Conflict, ConflictKind, ConvertError, Converted, HistoryEntry,
     NativeCommit, NativeError, NativeIsolation, NativeTable, NativeTarget, RatifiedCommit,
     RatifiedContent, Reads, ReplacedPartitions, convert_to_delta, native_changes, native_history,
-    CatalogTail, Compacted, Conflict, ConflictKind, HistoryEntry, NativeCleaned, NativeCleanup,
-    NativeCommit, NativeError, NativeIsolation, NativeTable, NativeTarget, NativeVacuum,
-    RatifiedCommit, RatifiedContent, Reads, ReplacedPartitions, native_changes, native_history,
     open_native, open_with_tail,
 };
+pub use native::{NativeCleaned, NativeCleanup, NativeVacuum};
 pub use state::DeltaState;

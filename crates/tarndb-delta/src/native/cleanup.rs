@@ -14,8 +14,8 @@ use tarndb_table::LogRequest;
 use tarndb_types::{TableVersion, TimestampMs};
 
 use super::error::NativeError;
-use super::times::file_times;
 use super::table::NativeTable;
+use super::times::file_times;
 use crate::checkpoint::retention::duration_ms;
 use crate::checkpoint::write::write_checkpoint;
 use crate::error::DeltaError;

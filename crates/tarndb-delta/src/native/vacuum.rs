@@ -17,8 +17,8 @@ use tarndb_table::{Entry, OwnFile, References, data_key, own_file};
 use tarndb_types::{TableVersion, TimestampMs};
 
 use super::error::NativeError;
-use super::times::file_times;
 use super::table::NativeTable;
+use super::times::file_times;
 use crate::error::DeltaError;
 use crate::load::load_own_log;
 use crate::references;

@@ -8,9 +8,9 @@
 )]
 
 mod acceptance;
+mod aged;
 mod cases;
 mod catalog;
-mod aged;
 mod checksum;
 mod commits;
 mod convert;
