@@ -12,7 +12,8 @@
 //! tarndb-bench open    table=.. [find=-1] [checkpoint=FOLDER]
 //! tarndb-bench faults  url=.. step=create|work|read [process=0] [transactions=250]
 //!                      [per_handle=25] [seed=1] [option.NAME=VALUE ..]
-//! tarndb-bench native  url=.. step=create|work|read [process=0] [commits=50] [vectors=false]
+//! tarndb-bench native  url=.. step=create|work|read|convert [process=0] [commits=50] [vectors=false]
+//!                      [partitioned=false]
 //! ```
 //!
 //! `faults` and `native` measure nothing: they tell how each commit ended, for
@@ -236,6 +237,7 @@ fn run_native(mut arguments: Arguments) -> Result<(), BenchError> {
     let url: String = arguments.take("url", "")?;
     let step: String = arguments.take("step", "")?;
     let vectors = arguments.take("vectors", "false")?;
+    let partitioned = arguments.take("partitioned", "false")?;
     let work = NativeWork {
         process: arguments.take("process", "0")?,
         commits: arguments.take("commits", "50")?,
@@ -247,9 +249,10 @@ fn run_native(mut arguments: Arguments) -> Result<(), BenchError> {
         "create" => runtime.block_on(native::create(&url, vectors)),
         "work" => runtime.block_on(native::work(&url, work)),
         "read" => runtime.block_on(native::read(&url)),
+        "convert" => runtime.block_on(native::convert(&url, partitioned)),
         _ => Err(BenchError::Argument {
             key: "step".to_owned(),
-            reason: "write create, work or read".to_owned(),
+            reason: "write create, work, read or convert".to_owned(),
         }),
     }
 }

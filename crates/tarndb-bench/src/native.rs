@@ -10,10 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
 use futures::TryStreamExt as _;
-use tarndb_delta::{DeltaCodec, NativeError, NativeTable, NativeTarget, Reads, open_native};
+use tarndb_delta::{
+    DeltaCodec, NativeError, NativeTable, NativeTarget, Reads, convert_to_delta, open_native,
+};
 use tarndb_storage::{Context, Path, Store, StoreOptions};
 use tarndb_table::{
-    ReadOptions, RowSet, TableCodec as _, TableDefinition, TableState, Written, read_file_rows,
+    DataType, Field, ReadOptions, RowSet, TableCodec as _, TableDefinition, TableState, Written,
+    read_file_rows,
 };
 use tarndb_types::TableId;
 
@@ -63,6 +66,18 @@ pub async fn create(url: &str, vectors: bool) -> Result<(), BenchError> {
         description: None,
     };
     NativeTable::create(&store, definition).await?;
+    Ok(())
+}
+
+/// Makes the Parquet files of a folder, in folders `p=<integer>` or in none, a table.
+///
+/// # Errors
+/// A file that does not fit, or the store.
+pub async fn convert(url: &str, partitioned: bool) -> Result<(), BenchError> {
+    let column = Field::new("p", DataType::Integer, true);
+    let columns = partitioned.then_some(column).into_iter().collect();
+    let converted = convert_to_delta(&open(url)?, columns).await?;
+    line(&format!("{:?}", converted.made));
     Ok(())
 }
 

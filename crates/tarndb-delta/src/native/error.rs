@@ -42,7 +42,7 @@ pub enum NativeError {
         waited: Duration,
         /// Its last answer, if it gave one.
         #[source]
-        source: Option<StoreError>,
+        source: Option<Box<StoreError>>,
     },
     /// The writer slept while the log was cleaned up, and what it wrote may lie below that.
     #[error(
@@ -95,7 +95,7 @@ pub enum NativeError {
     Source(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The table's log.
     #[error(transparent)]
-    Log(LogError),
+    Log(Box<LogError>),
     /// The table or the store.
     #[error(transparent)]
     Table(#[from] TableError),
@@ -129,10 +129,10 @@ impl NativeError {
                 txn,
                 version,
                 waited,
-                source,
+                source: source.map(Box::new),
             },
             LogError::NotStored { source, .. } | LogError::Store(source) => source.into(),
-            other => Self::Log(other),
+            other => Self::Log(Box::new(other)),
         }
     }
 }
