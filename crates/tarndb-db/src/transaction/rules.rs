@@ -13,8 +13,7 @@ use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use tarndb_table::codec::MetadataChange;
 use tarndb_table::rules::{CONSTRAINT_PREFIX, Identity};
 use tarndb_table::{
-    RowRules, RuleChange, RuleError, Schema, Supplied, TableError, TableState, TableWriter,
-    Written, conform_batch,
+    RowRules, RuleChange, RuleError, Supplied, TableError, TableState, TableWriter, Written,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
@@ -73,7 +72,9 @@ impl Transaction {
         let mut batches = std::pin::pin!(batches);
         while let Some(batch) = batches.next().await {
             let batch = batch.map_err(|error| DbError::Source(error.into()))?;
-            let rows = arranged(&batch, columns, &state.schema, &supplied).map_err(error)?;
+            let rows = supplied
+                .arrange(&batch, columns, &state.schema)
+                .map_err(error)?;
             writer.write(&rows).await.map_err(error)?;
         }
         let written = writer.finish().await.map_err(error)?;
@@ -185,10 +186,8 @@ impl Transaction {
         let state = self.table(id).await?;
         let name = self.entry(id)?.display_name();
         let refuse = |error: RuleError| Err(DbError::table(name.as_str())(error.into()));
-        let fingerprint = RowRules::fingerprint_of(&state);
-        let checked = written.checked.as_deref().unwrap_or("");
-        if checked != fingerprint {
-            return refuse(RuleError::Unchecked);
+        if let Err(error) = RowRules::check_written(&state, written) {
+            return refuse(error);
         }
         for used in &written.identities {
             let field = state.schema.field(&used.column);
@@ -219,47 +218,4 @@ impl Transaction {
             .take_identities(codec.as_ref(), &written.identities)
             .map_err(DbError::table(name))
     }
-}
-
-/// The rows with all columns of the table, NULL in those that are left out.
-fn arranged(
-    batch: &RecordBatch,
-    columns: &[&str],
-    schema: &Schema,
-    supplied: &Supplied,
-) -> Result<RecordBatch, TableError> {
-    use arrow_array::{ArrayRef, RecordBatchOptions, new_null_array};
-    use arrow_schema::{Field as ArrowField, Schema as ArrowSchema};
-    if batch.num_columns() != columns.len() {
-        return Err(TableError::ColumnCount {
-            expected: columns.len(),
-            given: batch.num_columns(),
-        });
-    }
-    let places: Vec<Option<usize>> = columns
-        .iter()
-        .map(|name| schema.field(name).map(|(place, _)| place))
-        .collect();
-    let mut fields = Vec::new();
-    let mut arrays: Vec<ArrayRef> = Vec::new();
-    for (place, field) in schema.fields.iter().enumerate() {
-        let given = places.iter().position(|known| *known == Some(place));
-        let array = given.and_then(|at| batch.columns().get(at).cloned());
-        let array =
-            array.unwrap_or_else(|| new_null_array(&field.data_type.to_arrow(), batch.num_rows()));
-        fields.push(ArrowField::new(
-            &field.name,
-            array.data_type().clone(),
-            true,
-        ));
-        arrays.push(array);
-    }
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let arrow = std::sync::Arc::new(ArrowSchema::new(fields));
-    let batch = RecordBatch::try_new_with_options(arrow, arrays, &options);
-    let batch = batch.map_err(|source| TableError::Arrow {
-        context: "arranging columns by name",
-        source,
-    })?;
-    conform_batch(&batch, &supplied.input_schema(schema))
 }

@@ -21,8 +21,6 @@ enum Duty {
     Fulfilled,
     /// Nothing while the property is not `true`.
     Property(&'static str),
-    /// Nothing while no property's key begins so.
-    KeyPrefix(&'static str),
     /// Nothing while no field's metadata has a key that begins so.
     FieldKey(&'static str),
     /// Nothing while the column mapping mode is `none`.
@@ -33,17 +31,14 @@ enum Duty {
 /// which is not done here.
 const DUTIES: [(&str, Duty); 17] = [
     ("appendOnly", Duty::Fulfilled),
-    // NOT NULL is checked when rows are written; expressions are not.
-    ("invariants", Duty::FieldKey("delta.invariants")),
-    ("checkConstraints", Duty::KeyPrefix("delta.constraints.")),
+    // Rows are filled and checked when they are written; what cannot be evaluated stops them.
+    ("invariants", Duty::Fulfilled),
+    ("checkConstraints", Duty::Fulfilled),
     (
         "changeDataFeed",
         Duty::Property("delta.enableChangeDataFeed"),
     ),
-    (
-        "generatedColumns",
-        Duty::FieldKey("delta.generationExpression"),
-    ),
+    ("generatedColumns", Duty::Fulfilled),
     ("columnMapping", Duty::Mapping),
     ("identityColumns", Duty::FieldKey("delta.identity.")),
     ("deletionVectors", Duty::Fulfilled),
@@ -53,7 +48,7 @@ const DUTIES: [(&str, Duty); 17] = [
     ("domainMetadata", Duty::Fulfilled),
     ("inCommitTimestamp", Duty::Fulfilled),
     ("vacuumProtocolCheck", Duty::Fulfilled),
-    ("allowColumnDefaults", Duty::FieldKey("CURRENT_DEFAULT")),
+    ("allowColumnDefaults", Duty::Fulfilled),
     // Checkpoints are made at the newest version only, and nothing is cleaned up.
     ("checkpointProtection", Duty::Fulfilled),
     (
@@ -76,10 +71,6 @@ impl Duty {
                 .get(*key)
                 .filter(|value| value.eq_ignore_ascii_case("true"))
                 .map(|_| (*key).to_owned()),
-            Self::KeyPrefix(prefix) => configuration
-                .keys()
-                .find(|key| key.starts_with(prefix))
-                .cloned(),
             Self::FieldKey(prefix) => schema
                 .fields
                 .iter()
@@ -182,12 +173,7 @@ mod tests {
             (1, vec![], "{}", "ok"),
             (2, vec![("delta.appendOnly", "true")], "{}", "ok"),
             (3, vec![], "{}", "ok"),
-            (
-                3,
-                vec![("delta.constraints.c", "a > 0")],
-                "{}",
-                "checkConstraints (delta.constraints.c)",
-            ),
+            (3, vec![("delta.constraints.c", "a > 0")], "{}", "ok"),
             // What the version does not imply is not honoured by anybody.
             (2, vec![("delta.constraints.c", "a > 0")], "{}", "ok"),
             (
@@ -196,7 +182,7 @@ mod tests {
                 "{}",
                 "changeDataFeed (delta.enableChangeDataFeed)",
             ),
-            (4, vec![], used, "generatedColumns (column a)"),
+            (4, vec![], used, "ok"),
             (6, vec![], "{}", "ok"),
             (8, vec![], "{}", "writer version 8"),
         ] {
@@ -207,19 +193,16 @@ mod tests {
     #[test]
     fn listed_feature_is_fulfilled_or_idle_or_refused_by_name() {
         for (name, field, expected) in [
+            ("invariants", r#"{"delta.invariants":"{}"}"#, "ok"),
             (
-                "invariants",
-                r#"{"delta.invariants":"{}"}"#,
-                "invariants (column a)",
+                "identityColumns",
+                r#"{"delta.identity.start":1}"#,
+                "identityColumns (column a)",
             ),
             ("rowTracking", "{}", "rowTracking"),
             ("clustering", "{}", "clustering"),
             ("com.example.x", "{}", "com.example.x"),
-            (
-                "allowColumnDefaults",
-                r#"{"CURRENT_DEFAULT":"1"}"#,
-                "allowColumnDefaults (column a)",
-            ),
+            ("allowColumnDefaults", r#"{"CURRENT_DEFAULT":"1"}"#, "ok"),
             ("allowColumnDefaults", "{}", "ok"),
             ("inCommitTimestamp", "{}", "ok"),
             ("tarndbManaged", "{}", "managed"),

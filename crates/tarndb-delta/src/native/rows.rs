@@ -49,6 +49,7 @@ impl NativeTable {
         written: Written,
         reads: Reads,
     ) -> Result<Option<NativeCommit>, NativeError> {
+        self.check_written(&written)?;
         let state = Arc::clone(self.state()?);
         let mut change = Change::new(if written.files.is_empty() {
             Operation::Delete

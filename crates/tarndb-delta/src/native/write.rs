@@ -11,8 +11,9 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use futures::{Stream, StreamExt as _};
 use tarndb_table::{
-    DataFile, MetadataChange, Predicate, Schema, TableState, TableWriter, WriteOptions, Written,
-    conform_batch, is_true, parse_partition_value, scalar_to_array,
+    DataFile, MetadataChange, Predicate, RowRules, RuleChange, RuleError, Schema, Supplied,
+    TableError, TableState, TableWriter, WriteOptions, Written, conform_batch, is_true,
+    parse_partition_value, scalar_to_array,
 };
 use tarndb_txn::Operation;
 
@@ -46,7 +47,7 @@ impl NativeTable {
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         let schema = Arc::clone(&self.state()?.schema);
-        let mut writer = self.writer()?;
+        let mut writer = self.ruled_writer(Supplied::all(&schema))?;
         let mut batches = std::pin::pin!(batches);
         while let Some(batch) = batches.next().await {
             let batch = batch.map_err(|error| NativeError::Source(error.into()))?;
@@ -55,7 +56,46 @@ impl NativeTable {
         Ok(writer.finish().await?)
     }
 
-    /// A writer of files of this table.
+    /// As [`Self::write`], for rows that have only `columns`, in that order: the others get
+    /// their default or generated value, else NULL.
+    ///
+    /// # Errors
+    /// As [`Self::write`]; a column that the table does not have.
+    pub async fn write_columns<S, E>(
+        &self,
+        columns: &[&str],
+        batches: S,
+    ) -> Result<Written, NativeError>
+    where
+        S: Stream<Item = Result<RecordBatch, E>>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let schema = Arc::clone(&self.state()?.schema);
+        let supplied = Supplied::only(&schema, columns)?;
+        let mut writer = self.ruled_writer(supplied.clone())?;
+        let mut batches = std::pin::pin!(batches);
+        while let Some(batch) = batches.next().await {
+            let batch = batch.map_err(|error| NativeError::Source(error.into()))?;
+            let rows = supplied.arrange(&batch, columns, &schema)?;
+            writer.write(&rows).await?;
+        }
+        Ok(writer.finish().await?)
+    }
+
+    /// A writer that fills and checks rows by the table's rules.
+    fn ruled_writer(&self, supplied: Supplied) -> Result<TableWriter, NativeError> {
+        let now_micros = self.store.context().now().0.saturating_mul(1000);
+        let rules = RowRules::of(self.state()?.as_ref(), now_micros)?;
+        Ok(self.writer()?.with_rules(rules, supplied))
+    }
+
+    /// Were written rows checked against the table's rules as they are now?
+    pub(super) fn check_written(&self, written: &Written) -> Result<(), NativeError> {
+        let checked = RowRules::check_written(self.state()?.as_ref(), written);
+        Ok(checked.map_err(TableError::Rule)?)
+    }
+
+    /// A writer of files of this table for rows that are in it already.
     pub(super) fn writer(&self) -> Result<TableWriter, NativeError> {
         let state = self.state()?;
         Ok(TableWriter::new(
@@ -79,6 +119,7 @@ impl NativeTable {
         app_txns: BTreeMap<String, i64>,
         reads: Reads,
     ) -> Result<Option<NativeCommit>, NativeError> {
+        self.check_written(&written)?;
         let mut change = Change::new(Operation::Append);
         change
             .parameters
@@ -99,6 +140,7 @@ impl NativeTable {
         written: Written,
         replaced: Option<ReplacedPartitions>,
     ) -> Result<NativeCommit, NativeError> {
+        self.check_written(&written)?;
         let state = Arc::clone(self.state()?);
         let mut change = Change::new(Operation::Overwrite);
         let mode = (MODE_PARAMETER.to_owned(), MODE_OVERWRITE.to_owned());
@@ -143,6 +185,20 @@ impl NativeTable {
         &mut self,
         metadata: Vec<MetadataChange>,
     ) -> Result<NativeCommit, NativeError> {
+        let unchecked = |change: &MetadataChange| {
+            matches!(
+                change,
+                MetadataChange::Rule(RuleChange::AddConstraint { .. })
+            )
+        };
+        if metadata.iter().any(unchecked) {
+            return Err(NativeError::from(TableError::Rule(
+                RuleError::IllegalRule {
+                    rule: "a new CHECK constraint".to_owned(),
+                    reason: "the rows of a table by path are not looked at for it".to_owned(),
+                },
+            )));
+        }
         let adds_columns = metadata
             .iter()
             .all(|change| matches!(change, MetadataChange::AddColumn(_)));
@@ -198,7 +254,7 @@ impl<'a> Partitions<'a> {
         let options = RecordBatchOptions::new().with_row_count(Some(1));
         let row = RecordBatch::try_new_with_options(self.schema.to_arrow(), columns, &options)
             .map_err(|source| {
-                DeltaError::from_table(tarndb_table::TableError::Arrow {
+                DeltaError::from_table(TableError::Arrow {
                     context: "partition values as a row",
                     source,
                 })

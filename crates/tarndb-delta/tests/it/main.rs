@@ -17,5 +17,6 @@ mod convert;
 mod many_files;
 mod native;
 mod native_cleanup;
+mod native_rules;
 mod outside;
 mod support;

@@ -35,6 +35,7 @@ use self::column::{ColumnRules, not_evaluated};
 use crate::error::TableError;
 use crate::expression::Expression;
 use crate::key::row_text;
+use crate::parquet::write::Written;
 use crate::schema::Schema;
 use crate::schema::conform::conform_batch;
 use crate::state::TableState;
@@ -189,6 +190,18 @@ impl RowRules {
     /// The fingerprint of the rules of a table, without reading their expressions.
     pub fn fingerprint_of(state: &TableState) -> String {
         fingerprint(&state.schema, &state.properties)
+    }
+
+    /// Whether written rows were checked against the rules that the table has now.
+    ///
+    /// # Errors
+    /// [`RuleError::Unchecked`].
+    pub fn check_written(state: &TableState, written: &Written) -> Result<(), RuleError> {
+        let checked = written.checked.as_deref().unwrap_or_default();
+        if written.files.is_empty() || checked == Self::fingerprint_of(state) {
+            return Ok(());
+        }
+        Err(RuleError::Unchecked)
     }
 
     /// The table's columns.

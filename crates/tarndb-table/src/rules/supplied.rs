@@ -2,8 +2,14 @@
 //!
 //! Invariant: one entry per column of the table, in its order.
 
+use std::sync::Arc;
+
+use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_schema::{Field as ArrowField, Schema as ArrowSchema};
+
 use crate::error::TableError;
 use crate::schema::Schema;
+use crate::schema::conform::conform_batch;
 
 /// Where a column's values come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,5 +73,48 @@ impl Supplied {
             field.nullable |= self.of(place) == Supply::Omitted;
         }
         schema
+    }
+
+    /// Rows that have only `columns`, in that order, with all columns of the table: NULL in
+    /// those that are left out, which these entries must say are omitted.
+    ///
+    /// # Errors
+    /// Another number of columns; values that do not fit.
+    pub fn arrange(
+        &self,
+        batch: &RecordBatch,
+        columns: &[&str],
+        schema: &Schema,
+    ) -> Result<RecordBatch, TableError> {
+        if batch.num_columns() != columns.len() {
+            return Err(TableError::ColumnCount {
+                expected: columns.len(),
+                given: batch.num_columns(),
+            });
+        }
+        let places = columns.iter().map(|name| schema.field(name));
+        let places: Vec<Option<usize>> = places.map(|found| Some(found?.0)).collect();
+        let rows = batch.num_rows();
+        let mut fields = Vec::new();
+        let mut arrays: Vec<ArrayRef> = Vec::new();
+        for (place, field) in schema.fields.iter().enumerate() {
+            let given = places.iter().position(|known| *known == Some(place));
+            let array = given.and_then(|at| batch.columns().get(at).cloned());
+            let array = array.unwrap_or_else(|| new_null_array(&field.data_type.to_arrow(), rows));
+            fields.push(ArrowField::new(
+                &field.name,
+                array.data_type().clone(),
+                true,
+            ));
+            arrays.push(array);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let arrow = Arc::new(ArrowSchema::new(fields));
+        let batch = RecordBatch::try_new_with_options(arrow, arrays, &options);
+        let batch = batch.map_err(|source| TableError::Arrow {
+            context: "arranging columns by name",
+            source,
+        })?;
+        conform_batch(&batch, &self.input_schema(schema))
     }
 }

@@ -370,8 +370,10 @@ fn mode_changes_only_from_none_to_name() {
 fn changes_that_would_break_something_are_refused_with_its_name() {
     let mut definition = definition(&[("delta.dataSkippingStatsColumns", "a,s.x")], nested());
     definition.partition_columns = vec!["p".to_owned()];
-    let generated = &mut definition.schema.fields[2].metadata;
-    generated.insert("delta.generationExpression".into(), "map('k', s.x)".into());
+    let mut generated = Field::new("m", DataType::Integer, true);
+    let expression = ("delta.generationExpression".into(), "s.x + 1".into());
+    generated.metadata.extend([expression]);
+    definition.schema.fields[2] = generated;
     let entry = encode(&commit(None, Some(&definition))).unwrap();
     let head = DeltaCodec::default().apply(None, &entry).unwrap();
     for (change, expected) in [
