@@ -4,6 +4,7 @@
 
 mod damage;
 mod dml;
+mod features;
 mod files;
 mod fixtures;
 mod import;
