@@ -103,6 +103,11 @@ impl Caches {
         self.lock().states.insert((id, state.version), state);
     }
 
+    /// The state of a table at a version, if it is in memory.
+    pub(crate) fn state(&self, id: TableId, version: TableVersion) -> Option<Arc<TableState>> {
+        self.lock().states.get(&(id, version))
+    }
+
     pub(crate) fn recently_ended(&self, id: TxnId) -> Option<Ended> {
         self.lock().ended.get(&id).copied()
     }

@@ -11,6 +11,7 @@ use tarndb_storage::Path;
 use tarndb_table::codec::CheckpointInfo;
 use tarndb_types::{DbVersion, TableVersion};
 
+use super::table::checkpoint_interval;
 use super::{Probed, probe_published};
 use crate::catalog::{Catalog, TableEntry};
 use crate::checkpoint;
@@ -112,7 +113,7 @@ pub(crate) async fn learn_published(inner: &Inner) -> Result<(), DbError> {
 }
 
 async fn is_due(inner: &Inner, table: &TableEntry, published: TableVersion) -> bool {
-    let interval = inner.options.table_checkpoint_interval;
+    let interval = checkpoint_interval(inner, table, published);
     if interval == 0 || published.0 < interval {
         return false;
     }

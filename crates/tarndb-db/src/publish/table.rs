@@ -193,9 +193,30 @@ fn diverged(inner: &Inner, table: &TableEntry, found: Divergence) {
     inner.publisher.note_divergence(found);
 }
 
+/// Versions between two checkpoints of a table: its property, where its state is in memory, else
+/// this handle's option; 0 where the option turns them off.
+pub(super) fn checkpoint_interval(inner: &Inner, table: &TableEntry, version: TableVersion) -> u64 {
+    let option = inner.options.table_checkpoint_interval;
+    let told = property(inner, table, version, "delta.checkpointInterval");
+    match told {
+        Some(interval) if option > 0 && interval > 0 => interval,
+        _ => option,
+    }
+}
+
+/// The version before which checkpoints are kept: one of itself lets readers begin there.
+const PROTECTED_BEFORE: &str = "delta.requireCheckpointProtectionBeforeVersion";
+
+fn property(inner: &Inner, table: &TableEntry, version: TableVersion, key: &str) -> Option<u64> {
+    let state = inner.caches.state(table.id, version)?;
+    state.properties.get(key)?.trim().parse().ok()
+}
+
 fn note_checkpoint_due(inner: &Inner, table: &TableEntry, version: TableVersion) {
-    let interval = inner.options.table_checkpoint_interval;
-    if interval > 0 && version.0 > 0 && version.0.is_multiple_of(interval) {
+    let interval = checkpoint_interval(inner, table, version);
+    let is_kept = inner.options.table_checkpoint_interval > 0
+        && property(inner, table, version, PROTECTED_BEFORE) == Some(version.0);
+    if is_kept || (interval > 0 && version.0 > 0 && version.0.is_multiple_of(interval)) {
         inner
             .publisher
             .lock()

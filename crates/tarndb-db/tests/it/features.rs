@@ -1,6 +1,6 @@
 //! Table features: raising, keeping and dropping them, domains, clustering.
 
-use tarndb_db::{CompactOptions, Database};
+use tarndb_db::{CompactOptions, Database, DbOptions, PublishMode};
 use tarndb_delta::DeltaState;
 use tarndb_table::{DataType, TableState};
 use tarndb_types::TableId;
@@ -197,4 +197,25 @@ async fn clustering_columns_have_statistics_whatever_else_is_said() {
         let columns = bad.into_iter().map(|name| vec![name.to_owned()]).collect();
         assert!(txn.cluster_by(id, columns).await.is_err());
     }
+}
+
+#[tokio::test]
+async fn a_table_is_checkpointed_as_often_as_its_property_says() {
+    let world = World::new();
+    let options = DbOptions {
+        publish: PublishMode::Sync,
+        ..DbOptions::default()
+    };
+    let db = Database::create(world.store(), options).await.unwrap();
+    let id = create(&db, table_with("t", "delta.checkpointInterval", "2")).await;
+    for n in 1..=5 {
+        insert(&db, id, &[(n, n)]).await;
+    }
+    db.close().await.unwrap();
+    let keys = world.keys("main/t/_delta_log").await;
+    let checkpoints: Vec<_> = keys
+        .iter()
+        .filter(|key| key.contains(".checkpoint."))
+        .collect();
+    assert_eq!(checkpoints.len(), 2, "{keys:?}");
 }

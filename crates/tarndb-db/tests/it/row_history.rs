@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use futures::TryStreamExt as _;
+use object_store::prefix::PrefixStore;
 use serde_json::Value;
 use tarndb_db::{CompactOptions, Database, Origin, Snapshot, Transaction};
+use tarndb_delta::native::native_changes;
 use tarndb_storage::Path;
 use tarndb_table::parquet::read::{ReadOptions, read_file, read_file_rows};
 use tarndb_table::{DataFile, DataType, Deletion, Field, RowIdColumns, RowSet, TableState};
@@ -329,6 +331,8 @@ struct Model {
     state: std::sync::Arc<TableState>,
     /// Next number, so that a new form always differs.
     next: i64,
+    /// What each version changed.
+    changes: BTreeMap<u64, BTreeMap<Row, i64>>,
 }
 
 impl Model {
@@ -355,6 +359,7 @@ impl Model {
             last: Vec::new(),
             state,
             next: 0,
+            changes: BTreeMap::new(),
         }
     }
 
@@ -427,7 +432,9 @@ impl Model {
             assert_eq!(rows, self.last);
         }
         let told = feed(&self.db, &self.world, self.id, &self.state, &state).await;
-        assert_eq!(net(&told), difference(&self.last, &rows), "{told:?}");
+        let changed = difference(&self.last, &rows);
+        self.changes.insert(state.version.0, changed.clone());
+        assert_eq!(net(&told), changed, "{told:?}");
         let count = |kind: &str| told.iter().filter(|(_, told)| told == kind).count();
         assert_eq!(
             count("update_preimage"),
@@ -464,6 +471,34 @@ async fn run(seed: u64, partitioned: bool, vectors: bool) {
         model.check(false).await;
     }
     assert_clean(&model.db).await;
+    // A reader of the published table finds the same.
+    let told = read_feed(&model.world).await;
+    model.changes.retain(|_, changes| !changes.is_empty());
+    assert_eq!(told, model.changes);
+}
+
+/// The change feed of the published table as a reader by path finds it.
+async fn read_feed(world: &World) -> BTreeMap<u64, BTreeMap<Row, i64>> {
+    let folder = PrefixStore::new(std::sync::Arc::clone(&world.objects), "main/t");
+    let store = world.store_over(std::sync::Arc::new(folder));
+    let feed = native_changes(&store, 0, None).await.unwrap();
+    let batches = feed.batches(store, Path::default());
+    let batches: Vec<_> = batches.try_collect().await.unwrap();
+    let mut changes: BTreeMap<u64, Vec<(Row, String)>> = BTreeMap::new();
+    for batch in batches {
+        let [key, n, version] =
+            [0, 1, 3].map(|at| batch.column(at).as_primitive::<Int64Type>().clone());
+        let kinds = batch.column(2).as_string::<i32>();
+        for row in 0..batch.num_rows() {
+            let version = u64::try_from(version.value(row)).unwrap();
+            let change = ((key.value(row), n.value(row)), kinds.value(row).to_owned());
+            changes.entry(version).or_default().push(change);
+        }
+    }
+    let nets = changes
+        .iter()
+        .map(|(version, changes)| (*version, net(changes)));
+    nets.filter(|(_, net)| !net.is_empty()).collect()
 }
 
 #[tokio::test]
