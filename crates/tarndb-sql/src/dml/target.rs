@@ -109,14 +109,11 @@ impl ChangeTarget {
 
     /// Paths of the files with the rows found in them.
     pub(crate) fn by_path(&self, found: Found) -> BTreeMap<String, RowSet> {
-        let files = self.provider.files();
+        let kept = self.provider.kept();
         found
             .0
             .into_iter()
-            .filter_map(|(index, rows)| {
-                let file = files.get(usize::try_from(index).ok()?)?;
-                Some((file.path.clone(), rows))
-            })
+            .filter_map(|(index, rows)| Some((kept.path(usize::try_from(index).ok()?)?, rows)))
             .collect()
     }
 }

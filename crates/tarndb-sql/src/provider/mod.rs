@@ -7,6 +7,7 @@
 
 pub(crate) mod damage;
 pub(crate) mod float_bounds;
+mod kept;
 mod own;
 mod predicate;
 mod prune;
@@ -29,11 +30,12 @@ use datafusion::physical_plan::ExecutionPlan;
 use object_store::path::Path;
 use tarndb_db::{DbError, Snapshot};
 use tarndb_storage::Store;
-use tarndb_table::{DataFile, Deletion, RowSet, TableCodec, TableError, TableState};
+use tarndb_table::{Deletion, RowSet, TableCodec, TableError, TableState};
 use tarndb_types::TableId;
 
 use crate::error::{SqlError, translate};
 use crate::name::fold;
+use crate::provider::kept::Kept;
 use crate::provider::reads::ScanLog;
 
 /// A table's state and where its files are.
@@ -82,7 +84,7 @@ impl Pinned {
 /// Names of the columns that say where a row is: the index of its file and its position there.
 #[derive(Clone, Debug)]
 pub(crate) struct Hidden {
-    /// Index into [`TarnTable::files`].
+    /// Number in [`TarnTable::kept`].
     pub(crate) file: String,
     /// Physical position in the file.
     pub(crate) position: String,
@@ -92,8 +94,8 @@ pub(crate) struct Hidden {
 #[derive(Debug)]
 pub(crate) struct TarnTable {
     pinned: Arc<Pinned>,
-    /// All files, so that an index names one.
-    files: Vec<Arc<DataFile>>,
+    /// The files that its scans read, so that a number names one.
+    kept: Kept,
     /// Columns as the files spell them.
     stored: SchemaRef,
     /// Columns as the engine sees them, hidden ones last.
@@ -129,10 +131,9 @@ impl TarnTable {
             fields.push(scan::file_field(hidden));
             fields.push(scan::position_field(hidden));
         }
-        let files = pinned.state.files.values().collect();
         Self {
             pinned,
-            files,
+            kept: Kept::default(),
             stored,
             folded: Arc::new(Schema::new(fields)),
             hidden,
@@ -156,9 +157,9 @@ impl TarnTable {
         &self.pinned
     }
 
-    /// All files in the order of the hidden index.
-    pub(crate) fn files(&self) -> &[Arc<DataFile>] {
-        &self.files
+    /// The files that were scanned, by the number that the hidden column holds.
+    pub(crate) fn kept(&self) -> &Kept {
+        &self.kept
     }
 
     /// The hidden columns of a target.

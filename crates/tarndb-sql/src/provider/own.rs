@@ -21,6 +21,7 @@ use tarndb_table::{
 };
 
 use crate::error::translate::carry_table;
+use crate::provider::kept::Numbered;
 use crate::provider::{Pinned, TarnTable};
 
 /// Whether the engine's scan would read a table of these columns wrongly.
@@ -61,7 +62,7 @@ pub(super) fn plan(
     table: &TarnTable,
     projection: &[usize],
     output: SchemaRef,
-    kept: &[usize],
+    kept: &[Numbered],
     partitions: usize,
     limit: Option<usize>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
@@ -78,13 +79,9 @@ pub(super) fn plan(
             None => Origin::Position,
         });
     }
-    let files: Vec<(usize, Arc<DataFile>)> = kept
-        .iter()
-        .filter_map(|index| Some((*index, Arc::clone(table.files.get(*index)?))))
-        .collect();
     let schema = Arc::new(Schema::new(fields));
-    let share = files.len().div_ceil(partitions).max(1);
-    let shares = files.chunks(share).map(|files| {
+    let share = kept.len().div_ceil(partitions).max(1);
+    let shares = kept.chunks(share).map(|files| {
         let part: Arc<dyn PartitionStream> = Arc::new(Part {
             pinned: Arc::clone(&table.pinned),
             schema: Arc::clone(&schema),

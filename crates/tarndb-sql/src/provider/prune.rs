@@ -25,39 +25,54 @@ use crate::name::{fold, same};
 use crate::provider::TarnTable;
 use crate::provider::float_bounds::has_floats;
 
-/// Indices of the files of `table` that may hold rows matching all `filters`.
+/// Files whose bounds are looked at together.
+const FILES_AT_ONCE: usize = 1024;
+
+/// The files of `table` that may hold rows matching all `filters`. Only these are held at once,
+/// however many the table has.
 pub(crate) fn matching(
     session: &dyn Session,
     table: &TarnTable,
     filters: &[Expr],
-) -> Result<Vec<usize>> {
-    let (folded, files) = (&table.folded, table.files.as_slice());
-    let all = || (0..files.len()).collect();
+) -> Result<Vec<Arc<DataFile>>> {
+    let mut files = table.pinned.state.files.values();
+    let Some(predicate) = of_filters(session, &table.folded, filters)? else {
+        return Ok(files.collect());
+    };
+    let mut matching = Vec::new();
+    loop {
+        let some: Vec<_> = files.by_ref().take(FILES_AT_ONCE).collect();
+        if some.is_empty() {
+            return Ok(matching);
+        }
+        let keep = predicate.prune(&FileBounds {
+            schema: &table.pinned.state.schema,
+            partition_columns: &table.pinned.state.partition_columns,
+            files: &some,
+            own: table.pinned.vectors.is_some(),
+        })?;
+        let kept = some.into_iter().zip(keep).filter(|(_, keep)| *keep);
+        matching.extend(kept.map(|(file, _)| file));
+    }
+}
+
+/// What the filters exclude; `None` when that is nothing.
+fn of_filters(
+    session: &dyn Session,
+    folded: &SchemaRef,
+    filters: &[Expr],
+) -> Result<Option<PruningPredicate>> {
     // A filter that the optimizer may still rewrite (a subquery) cannot be turned into a
     // physical expression, and prunes nothing.
     let plain = filters.iter().filter(|f| !has_subquery(f)).cloned();
     let Some(filter) = conjunction(plain) else {
-        return Ok(all());
+        return Ok(None);
     };
     let schema = DFSchema::try_from(folded.as_ref().clone())?;
     let Ok(physical) = session.create_physical_expr(filter, &schema) else {
-        return Ok(all());
+        return Ok(None);
     };
-    let Ok(predicate) = predicate(physical, folded) else {
-        return Ok(all());
-    };
-    let keep = predicate.prune(&FileBounds {
-        schema: &table.pinned.state.schema,
-        partition_columns: &table.pinned.state.partition_columns,
-        files,
-        own: table.pinned.vectors.is_some(),
-    })?;
-    Ok(keep
-        .iter()
-        .enumerate()
-        .filter(|(_, keep)| **keep)
-        .map(|(index, _)| index)
-        .collect())
+    Ok(predicate(physical, folded).ok())
 }
 
 /// What excludes files by `filter` over the columns of `schema`.

@@ -33,6 +33,7 @@ use tarndb_table::{
 use crate::error::translate::carry_table;
 use crate::name::same;
 use crate::provider::damage::OfTable;
+use crate::provider::kept::Numbered;
 use crate::provider::reader::Readers;
 use crate::provider::{Hidden, Pinned, TarnTable, own, prune, selection};
 
@@ -67,6 +68,7 @@ pub(crate) async fn plan(
     };
     let output = Arc::new(table.folded.project(&projection)?);
     let kept = prune::matching(session, table, filters)?;
+    let kept = table.kept.number(kept);
     if kept.is_empty() {
         return Ok(Arc::new(EmptyExec::new(output)));
     }
@@ -76,7 +78,7 @@ pub(crate) async fn plan(
     }
     let layout = Layout::of(table);
     let files = load_files(table, &layout, &kept).await?;
-    let statistics = scan_statistics(table, &layout.schema, &kept);
+    let statistics = scan_statistics(&layout.schema, &kept);
 
     let mut source =
         ParquetSource::new(layout.schema.clone()).with_table_parquet_options(TableParquetOptions {
@@ -196,20 +198,13 @@ impl Layout {
 async fn load_files(
     table: &TarnTable,
     layout: &Layout,
-    kept: &[usize],
+    kept: &[Numbered],
 ) -> Result<Vec<PartitionedFile>> {
-    let mut loads = Vec::with_capacity(kept.len());
-    for index in kept {
-        if let Some(file) = table.files.get(*index) {
-            loads.push(load_file(
-                &table.pinned,
-                layout,
-                file,
-                *index,
-                table.hidden.is_some(),
-            ));
-        }
-    }
+    let hidden = table.hidden.is_some();
+    let loads: Vec<_> = kept
+        .iter()
+        .map(|(number, file)| load_file(&table.pinned, layout, file, *number, hidden))
+        .collect();
     let loads = futures::stream::iter(loads).buffered(PARALLEL_LOADS);
     loads
         .map_err(|error| carry_table(&table.pinned.name, error))
@@ -274,22 +269,26 @@ fn partition_scalar(
 }
 
 /// Row count of the files `kept`, in the column order of the scan.
-fn scan_statistics(table: &TarnTable, schema: &TableSchema, kept: &[usize]) -> Statistics {
+fn scan_statistics(schema: &TableSchema, kept: &[Numbered]) -> Statistics {
     let mut statistics = Statistics::new_unknown(schema.table_schema());
-    let files = kept.iter().filter_map(|index| table.files.get(*index));
-    statistics.num_rows = row_count(files.map(Arc::as_ref));
+    statistics.num_rows = row_count(kept.iter().map(|(_, file)| file.as_ref()));
     statistics
 }
 
-/// Row count of the table, in its column order.
+/// Row count of the table, in its column order; unknown where counting means unpacking all of
+/// very many files.
 pub(crate) fn table_statistics(table: &TarnTable) -> Statistics {
     let mut statistics = Statistics::new_unknown(&table.folded);
-    statistics.num_rows = row_count(table.files.iter().map(Arc::as_ref));
+    let files = &table.pinned.state.files;
+    if !files.is_packed() {
+        statistics.num_rows = row_count(files.values());
+    }
     statistics
 }
 
-fn row_count<'a>(mut files: impl Iterator<Item = &'a DataFile>) -> Precision<usize> {
+fn row_count<F: AsRef<DataFile>>(mut files: impl Iterator<Item = F>) -> Precision<usize> {
     let counted = files.try_fold((0_u64, true), |(rows, exact), file| {
+        let file = file.as_ref();
         Some((rows + file.live_rows()?, exact && file.deletion.is_none()))
     });
     match counted.and_then(|(rows, exact)| Some((usize::try_from(rows).ok()?, exact))) {
