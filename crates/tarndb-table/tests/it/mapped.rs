@@ -161,6 +161,34 @@ async fn a_renamed_dropped_and_readded_column_reads_by_what_is_stored() {
 }
 
 #[tokio::test]
+async fn by_id_the_names_in_the_file_mean_nothing() {
+    let (table, file) = written(true).await;
+    let other = |name: &str, id| mapped(name, DataType::Long, "other", id, true);
+    let pair = DataType::Struct(vec![other("x", 4), other("y", 5)]);
+    let schema = Schema::new(vec![
+        other("a b", 1),
+        // The file has a column of this name, and its id is another one.
+        mapped("c", DataType::Long, "a", 99, true),
+        mapped("s", pair, "other", 3, true),
+    ]);
+    let read = table.read_as(&file, &schema, None).await.unwrap();
+    let lines = ["1|NULL|{x: 10, y: 11}", "2|NULL|{x: 20, y: 21}"];
+    assert_eq!(sorted_lines(&read), lines);
+}
+
+#[tokio::test]
+async fn fields_of_a_struct_that_has_the_tables_type_already_are_still_mapped() {
+    // A file from before its table was mapped has no ids, and looks like the table of today.
+    let inner = |name: &str, stored: &str, id| mapped(name, DataType::Long, stored, id, false);
+    let pair = DataType::Struct(vec![inner("x", "y", 2), inner("y", "x", 3)]);
+    let table = Table::new(vec![mapped("s", pair, "s", 1, false)], &[]);
+    let rows = batch(vec![("s", Arc::new(pairs()) as ArrayRef)]);
+    let file = store_file(&table, parquet_bytes(&rows), None).await;
+    let read = table.read(&file, None).await.unwrap();
+    assert_eq!(sorted_lines(&read), ["{x: 11, y: 10}", "{x: 21, y: 20}"]);
+}
+
+#[tokio::test]
 async fn a_file_without_ids_is_refused_where_columns_are_found_by_them() {
     let table = Table::new(vec![mapped("a", DataType::Long, "a", 1, true)], &[]);
     let bare = batch(vec![("a", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]);
