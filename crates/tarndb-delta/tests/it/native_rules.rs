@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Date32Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use object_store::ObjectStoreExt as _;
-use tarndb_delta::{DeltaState, NativeError, NativeTable};
+use tarndb_delta::{DeltaState, NativeError, NativeTable, Reads};
 use tarndb_storage::context::Context;
 use tarndb_storage::{Path, Store};
 use tarndb_table::*;
@@ -80,7 +80,10 @@ async fn a_constraint_that_spark_made_is_obeyed() {
         "CHECK constraint const1",
     );
     let written = table.write(once(letters(1))).await.unwrap();
-    table.append(written, BTreeMap::new()).await.unwrap();
+    table
+        .append(written, BTreeMap::new(), Reads::Nothing)
+        .await
+        .unwrap();
     let after = table.state().unwrap().live_rows();
     assert_eq!(after, before.map(|rows| rows + 1));
 }
@@ -100,7 +103,10 @@ async fn columns_that_spark_generates_are_computed_and_checked() {
     let stats = written.files[0].stats.clone().unwrap();
     let bounds = &stats.columns[&vec!["c2".to_owned()]];
     assert_eq!(bounds.min, Some(Scalar::Long(5)));
-    table.append(written, BTreeMap::new()).await.unwrap();
+    table
+        .append(written, BTreeMap::new(), Reads::Nothing)
+        .await
+        .unwrap();
 
     let Some(store) = copy_of("dat__generated_columns").await else {
         return;
@@ -108,7 +114,10 @@ async fn columns_that_spark_generates_are_computed_and_checked() {
     let mut table = NativeTable::open(&store).await.unwrap();
     let names = ["letter", "int", "date"];
     let written = table.write_columns(&names, once(letters(1))).await.unwrap();
-    table.append(written, BTreeMap::new()).await.unwrap();
+    table
+        .append(written, BTreeMap::new(), Reads::Nothing)
+        .await
+        .unwrap();
 }
 
 fn definition(rule: (&str, &str)) -> TableDefinition {
@@ -145,12 +154,17 @@ async fn rows_that_were_not_checked_are_not_added() {
     writer.write(&batch(0)).await.unwrap();
     let unchecked = writer.finish().await.unwrap();
     refused(
-        table.append(unchecked.clone(), BTreeMap::new()).await,
+        table
+            .append(unchecked.clone(), BTreeMap::new(), Reads::Nothing)
+            .await,
         "were not checked",
     );
     refused(table.overwrite(unchecked, None).await, "were not checked");
     let written = table.write(once(batch(1))).await.unwrap();
-    table.append(written, BTreeMap::new()).await.unwrap();
+    table
+        .append(written, BTreeMap::new(), Reads::Nothing)
+        .await
+        .unwrap();
     let change = RuleChange::AddConstraint {
         name: "d".to_owned(),
         expression: "a > 1".to_owned(),
