@@ -189,6 +189,8 @@ if wants processes; then
     step "compaction race" python scripts/compaction_race.py processes=8 updates=25 rewrites=5
     heading "sixteen processes upserting the same new keys"
     step "upsert race" python scripts/upsert_race.py processes=16 keys=2
+    heading "processes that are stopped at each step for longer than anything is kept"
+    step "paused processes" python scripts/paused_processes.py
     heading "four processes, two of deltalake, on one table by path"
     step "native table" python scripts/native_processes.py commits=200
 fi

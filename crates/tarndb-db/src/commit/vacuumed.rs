@@ -88,7 +88,9 @@ fn new_files(
         let entry = txn.entry(table)?;
         let location = &entry.location;
         let mut looked_at = false;
-        for file in overlay.adds.values().filter(|file| wanted(file)) {
+        let changes = overlay.change_files.iter();
+        let added = overlay.adds.values().map(AsRef::as_ref).chain(changes);
+        for file in added.filter(|file| wanted(file)) {
             looked_at = true;
             if file.unstored().is_none() {
                 let key = file.key(location);
