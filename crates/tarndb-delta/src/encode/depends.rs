@@ -117,9 +117,7 @@ fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     while let Some((at, c)) = chars.next() {
         if c == '\\' && quote != '`' {
             name.extend(chars.next().map(|(_, c)| c));
-        } else if c != quote {
-            name.push(c);
-        } else if chars.next_if(|(_, next)| *next == quote).is_some() {
+        } else if c != quote || chars.next_if(|(_, next)| *next == quote).is_some() {
             name.push(c);
         } else {
             return Some((name, text.get(at + c.len_utf8()..)?));
