@@ -1,4 +1,4 @@
-//! `CONVERT TO DELTA`: a folder of Parquet files becomes a table, where it lies.
+//! Converting: a folder of Parquet files becomes a table, where it lies.
 //!
 //! Invariant: no data file is moved, rewritten or read beyond its footer; the table appears at
 //! once, by version 0 put if absent, so that whoever converts twice or at the same time gets one
