@@ -8,6 +8,8 @@
 //! Spec: Delta PROTOCOL, "Metadata Cleanup", "Checkpoint Protection Table Feature";
 //! docs/guide/maintenance.md, "Logs of tables".
 
+use std::collections::BTreeMap;
+
 use tarndb_log::{FileName, read_hint, select_segment};
 use tarndb_storage::{ObjectInfo, Path, Store};
 use tarndb_table::{LogPlan, LogRequest, TableState};
@@ -66,10 +68,10 @@ async fn verified(
             return Ok(None);
         };
         match read_back(store, log, &files, request.listing, version).await {
-            Ok(state) => {
+            Ok(_) => {
                 return Ok(Some(Cut {
                     version,
-                    protected_below: protected_below(&state),
+                    protected_below: protected_below(request.properties),
                 }));
             }
             Err(DeltaError::Store(error)) => return Err(error.into()),
@@ -94,8 +96,8 @@ async fn read_back(
 }
 
 /// An unreadable number protects everything.
-fn protected_below(state: &TableState) -> u64 {
-    let text = state.properties.get(PROTECTED_BELOW);
+fn protected_below(properties: &BTreeMap<String, String>) -> u64 {
+    let text = properties.get(PROTECTED_BELOW);
     text.map_or(0, |text| text.parse().unwrap_or(u64::MAX))
 }
 

@@ -230,6 +230,8 @@ pub struct LogRequest<'a> {
     pub keep_from: TableVersion,
     /// Only what the store has had since before this time goes.
     pub before: TimestampMs,
+    /// Properties of the newest version.
+    pub properties: &'a BTreeMap<String, String>,
 }
 
 /// What of a table's own log can go.

@@ -260,7 +260,9 @@ impl<'a> Vacuum<'a> {
     ) -> Result<Vec<Doomed>, DbError> {
         let name = table.display_name();
         let codec = self.inner.codec(&table.format, &name)?;
+        let newest = self.inner.table_state(table).await?;
         let request = LogRequest {
+            properties: &newest.properties,
             listing,
             keep_from,
             before: self.begun.before,

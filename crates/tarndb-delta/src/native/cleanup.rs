@@ -82,7 +82,9 @@ impl NativeTable {
             self.checkpoint_at(keep_from).await?;
             listing = self.store.list_after(self.log.dir(), None).await?;
         }
+        let newest = std::sync::Arc::clone(self.state()?);
         let request = LogRequest {
+            properties: &newest.properties,
             listing: &listing,
             keep_from,
             before: TimestampMs(cutoff.0.saturating_add(1)),
