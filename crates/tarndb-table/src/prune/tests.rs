@@ -85,6 +85,23 @@ fn partition_values_prune_exactly() {
 }
 
 #[test]
+fn a_float_maximum_leaves_room_for_nan() {
+    let bounds = ColumnStats {
+        min: Some(Scalar::Double(1.0)),
+        max: Some(Scalar::Double(2.0)),
+        null_count: Some(0),
+    };
+    let file = file(bounds, None);
+    let matches = |op, value| matches(&compare("id", op, Scalar::Double(value)), &file);
+    // NaN is greater than every number, and many writers leave it out of their bounds.
+    assert!(matches(Comparison::Greater, 5.0));
+    assert!(matches(Comparison::GreaterOrEqual, 5.0));
+    assert!(matches(Comparison::NotEqual, 1.0));
+    assert!(!matches(Comparison::Less, 1.0));
+    assert!(!matches(Comparison::Equal, 5.0));
+}
+
+#[test]
 fn null_partitions_match_only_is_null() {
     let file = file(ids(1, 5, Some(0)), None);
     assert!(matches(&Predicate::IsNull("p".into()), &file));
