@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType as ArrowType, Field as ArrowField, Schema as ArrowSchema, TimeUnit};
 use tarndb_db::NewTable;
-use tarndb_table::{Field, MetadataChange, Schema, WriteOptions, Written};
+use tarndb_table::rules::CONSTRAINT_PREFIX;
+use tarndb_table::{Field, MetadataChange, RuleChange, Schema, WriteOptions, Written};
 use tarndb_txn::Operation;
 use tarndb_types::{TableId, Uuid};
 
@@ -21,6 +22,7 @@ use crate::error::SqlError;
 use crate::name::{near, same};
 use crate::parser::{AlterAction, ColumnDef, CreateTable, Statement, TableName};
 use crate::query::{Planned, output_schema};
+use crate::rule::{add_rule, constraint_properties};
 
 /// Options of CREATE TABLE by their short names, and the properties they stand for.
 const OPTIONS: &[(&str, &str)] = &[
@@ -168,6 +170,13 @@ impl Change<'_> {
             }
             AlterAction::DropFeature(name) => self.txn.drop_feature(id, name).await?,
             AlterAction::ClusterBy(columns) => self.txn.cluster_by(id, columns.clone()).await?,
+            AlterAction::AddConstraint(constraint) => self.add_constraint(id, constraint).await?,
+            AlterAction::DropConstraint { name, if_exists } => {
+                self.drop_constraint(id, name, *if_exists).await?;
+            }
+            AlterAction::SetDefault { column, expression } => {
+                self.set_default(id, column, expression.as_deref()).await?;
+            }
             AlterAction::SetOptions(options) => {
                 let set = properties(options)?;
                 for (key, value) in set {
@@ -307,11 +316,13 @@ impl Change<'_> {
                 }),
             })
             .collect::<Result<Vec<_>, _>>()?;
+        let mut properties = properties(&create.options)?;
+        constraint_properties(&create.constraints, &mut properties)?;
         Ok(NewTable {
             name: create.name.name.clone(),
             schema,
             partition_columns,
-            properties: properties(&create.options)?,
+            properties,
             comment: create.comment.clone(),
         })
     }
@@ -325,6 +336,11 @@ impl Change<'_> {
             seed: Uuid::nil(),
         }];
         for key in old.properties.keys() {
+            if let Some(name) = key.strip_prefix(CONSTRAINT_PREFIX) {
+                let name = name.to_owned();
+                // Before the columns that it names are replaced.
+                changes.insert(0, MetadataChange::Rule(RuleChange::DropConstraint { name }));
+            }
             // The format's own switches only ever go up.
             let is_ours = key.starts_with("tarndb.");
             if is_ours && !table.properties.contains_key(key) {
@@ -332,6 +348,13 @@ impl Change<'_> {
             }
         }
         for (key, value) in &table.properties {
+            if let Some(name) = key.strip_prefix(CONSTRAINT_PREFIX) {
+                changes.push(MetadataChange::Rule(RuleChange::AddConstraint {
+                    name: name.to_owned(),
+                    expression: value.clone(),
+                }));
+                continue;
+            }
             if old.properties.get(key) != Some(value) {
                 let (key, value) = (key.clone(), value.clone());
                 changes.push(MetadataChange::SetProperty { key, value });
@@ -356,6 +379,9 @@ pub(crate) fn field(column: &ColumnDef) -> Field {
         column.data_type.clone(),
         column.nullable,
     );
+    if let Some(rule) = &column.rule {
+        add_rule(&mut field, rule);
+    }
     if let Some(text) = &column.comment {
         field
             .metadata

@@ -10,7 +10,7 @@ pub(crate) mod translate;
 use std::fmt;
 
 use tarndb_db::{DbError, ErrorKind, table_kind};
-use tarndb_table::TableError;
+use tarndb_table::{ExpressionError, RuleError, TableError};
 
 /// Where and why a statement does not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -438,8 +438,31 @@ fn table_state(error: &TableError) -> &'static str {
         TableError::EmptyColumnName { .. } | TableError::IllegalColumnName { .. } => "42602",
         TableError::NoSuchColumn { .. } => "42703",
         TableError::InvalidProperty { .. } => "22023",
+        TableError::Rule(error) => rule_state(error),
+        TableError::Expression(error) => expression_state(error),
         TableError::IllegalPartitionColumn { .. } | TableError::NoColumns => "42P16",
         other => kind_state(table_kind(other)),
+    }
+}
+
+fn rule_state(error: &RuleError) -> &'static str {
+    match error {
+        RuleError::Violated { .. } | RuleError::NotAsGenerated { .. } => "23514",
+        RuleError::TooLong { .. } => "22001",
+        RuleError::IdentityGiven { .. } => "428C9",
+        RuleError::IdentityExhausted { .. } => "2200H",
+        RuleError::NotEvaluated { source, .. } => expression_state(source),
+        _ => "42P16",
+    }
+}
+
+fn expression_state(error: &ExpressionError) -> &'static str {
+    match error {
+        ExpressionError::Unsupported { .. } => "0A000",
+        ExpressionError::UnknownColumn { .. } => "42703",
+        ExpressionError::Types { .. } => "42804",
+        ExpressionError::Failed { .. } => "22008",
+        _ => "42601",
     }
 }
 

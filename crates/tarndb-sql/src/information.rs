@@ -14,6 +14,7 @@ use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::common::Result;
 use tarndb_table::DataType;
+use tarndb_table::rules::CURRENT_DEFAULT;
 
 use crate::catalog::View;
 use crate::engine::CATALOG;
@@ -60,6 +61,7 @@ struct Column<'a> {
     name: &'a str,
     position: i32,
     nullable: bool,
+    default: Option<&'a str>,
     data_type: &'a DataType,
 }
 
@@ -71,13 +73,19 @@ fn columns(view: &View) -> Result<MemTable> {
                 let fields = &provider.pinned().state.schema.fields;
                 (1..).zip(fields.iter())
             });
-            rows.extend(fields.map(|(position, field)| Column {
-                schema: &schema.name,
-                table: &table.name,
-                name: &field.name,
-                position,
-                nullable: field.nullable,
-                data_type: &field.data_type,
+            rows.extend(fields.map(|(position, field)| {
+                Column {
+                    schema: &schema.name,
+                    table: &table.name,
+                    name: &field.name,
+                    position,
+                    nullable: field.nullable,
+                    default: field
+                        .metadata
+                        .get(CURRENT_DEFAULT)
+                        .and_then(|text| text.as_str()),
+                    data_type: &field.data_type,
+                }
             }));
         }
     }
@@ -103,7 +111,10 @@ fn batch(rows: &[Column<'_>]) -> Result<RecordBatch> {
             "ordinal_position",
             Arc::new(positions.collect::<Int32Array>()),
         ),
-        ("column_default", text(rows, |_| None)),
+        (
+            "column_default",
+            text(rows, |row| row.default.map(str::to_owned)),
+        ),
         ("is_nullable", text(rows, |row| Some(yes_no(row.nullable)))),
         ("data_type", text(rows, |row| Some(sql_name(row.data_type)))),
         ("character_maximum_length", number(|_| None)),

@@ -27,6 +27,7 @@ mod parser;
 mod provider;
 mod query;
 mod rewrite;
+mod rule;
 mod session;
 mod setting;
 mod show;
@@ -38,7 +39,8 @@ pub use import::{ImportFile, ImportOptions, ImportProgress, ImportReport};
 pub use options::SessionOptions;
 pub use outcome::{Outcome, RowStream};
 pub use parser::{
-    AddedColumn, AlterAction, ColumnDef, Copy, CreateTable, Delete, Explain, Insert,
-    ParsedStatement, Show, Statement, TableName, Update, Vacuum, is_incomplete, parse,
+    AddedColumn, AlterAction, ColumnDef, ColumnRule, Constraint, Copy, CreateTable, Delete,
+    Explain, Insert, ParsedStatement, Show, Statement, TableName, Update, Vacuum, is_incomplete,
+    parse,
 };
 pub use session::Session;

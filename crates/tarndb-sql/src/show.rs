@@ -5,12 +5,15 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 
+use tarndb_table::rules::CONSTRAINT_PREFIX;
+
 use crate::ddl::COMMENT;
 use crate::error::{SqlError, translate::translate};
 use crate::name::{Spelling, near, same};
 use crate::outcome::Outcome;
 use crate::parser::TableName;
 use crate::query::Scope;
+use crate::rule::rule_text;
 use crate::types::sql_name;
 
 /// A result of text columns.
@@ -82,10 +85,32 @@ pub(crate) async fn describe(scope: &Scope<'_>, name: &TableName) -> Result<Outc
                 .get(COMMENT)
                 .and_then(|text| text.as_str())
                 .map(str::to_owned),
+            rule_text(field),
         ]
     });
-    text_rows(
-        &["column", "type", "nullable", "partition", "comment"],
-        rows.collect(),
-    )
+    let mut rows: Vec<_> = rows.collect();
+    for (key, expression) in &state.properties {
+        if let Some(name) = key.strip_prefix(CONSTRAINT_PREFIX) {
+            let check = Some(format!("CHECK ({expression})"));
+            rows.push(vec![
+                Some(format!("constraint {name}")),
+                None,
+                None,
+                None,
+                None,
+                check,
+            ]);
+        }
+    }
+    let mut columns = vec!["column", "type", "nullable", "partition", "comment", "rule"];
+    if rows
+        .iter()
+        .all(|row| row.last().is_none_or(Option::is_none))
+    {
+        columns.pop();
+        for row in &mut rows {
+            row.pop();
+        }
+    }
+    text_rows(&columns, rows)
 }

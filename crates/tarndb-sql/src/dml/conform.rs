@@ -1,7 +1,7 @@
 //! A plan node that turns a query's columns into a table's.
 //!
-//! Invariant: the first columns come out with exactly the table's types and NULL rules, or the
-//! stream ends with an error that names the column; columns after them pass unchanged.
+//! Invariant: the first columns come out with exactly the table's types and NULL rules, those
+//! that are left out filled by the table's rules (but for identity columns), or the stream ends with an error that names the column; columns after them pass unchanged.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use futures::StreamExt;
-use tarndb_table::{Schema, conform_batch};
+use tarndb_table::{RowRules, Schema, Supplied, conform_batch};
 
 use crate::error::SqlError;
 use crate::error::translate::{carry, carry_table};
@@ -29,13 +29,20 @@ use crate::error::translate::{carry, carry_table};
 pub(crate) struct ConformExec {
     input: Arc<dyn ExecutionPlan>,
     table: Arc<str>,
-    schema: Arc<Schema>,
+    rules: Arc<RowRules>,
+    supplied: Supplied,
     properties: Arc<PlanProperties>,
 }
 
 impl ConformExec {
-    /// Columns of `input` in the order of `schema`, extra ones behind.
-    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, table: Arc<str>, schema: Arc<Schema>) -> Self {
+    /// Columns of `input` in the order of the table's, extra ones behind.
+    pub(crate) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        table: Arc<str>,
+        rules: Arc<RowRules>,
+        supplied: Supplied,
+    ) -> Self {
+        let schema = supplied.input_schema(rules.schema());
         let mut fields = schema.to_arrow().fields().to_vec();
         fields.extend(input.schema().fields().iter().skip(fields.len()).cloned());
         let output = Arc::new(ArrowSchema::new(fields));
@@ -48,7 +55,8 @@ impl ConformExec {
         Self {
             input,
             table,
-            schema,
+            rules,
+            supplied,
             properties: Arc::new(properties),
         }
     }
@@ -92,7 +100,8 @@ impl ExecutionPlan for ConformExec {
         Ok(Arc::new(Self::new(
             input,
             Arc::clone(&self.table),
-            Arc::clone(&self.schema),
+            Arc::clone(&self.rules),
+            self.supplied.clone(),
         )))
     }
 
@@ -102,32 +111,43 @@ impl ExecutionPlan for ConformExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context)?;
-        let (table, schema, output) = (
-            Arc::clone(&self.table),
-            Arc::clone(&self.schema),
-            self.schema(),
-        );
-        let target = Arc::clone(&output);
-        let stream = input.map(move |batch| conform(&batch?, &table, &schema, &target));
+        let output = self.schema();
+        let conform = Conform {
+            table: Arc::clone(&self.table),
+            schema: self.supplied.input_schema(self.rules.schema()),
+            rules: Arc::clone(&self.rules),
+            supplied: self.supplied.clone(),
+            output: Arc::clone(&output),
+        };
+        let stream = input.map(move |batch| conform.batch(&batch?));
         Ok(Box::pin(RecordBatchStreamAdapter::new(output, stream)))
     }
 }
 
-fn conform(
-    batch: &RecordBatch,
-    table: &str,
-    schema: &Schema,
-    output: &SchemaRef,
-) -> Result<RecordBatch> {
-    let width = schema.fields.len();
-    let own = batch.project(&(0..width).collect::<Vec<_>>())?;
-    let own = conform_batch(&own, schema).map_err(|error| carry_table(table, error))?;
-    let mut columns = own.columns().to_vec();
-    columns.extend(batch.columns().iter().skip(width).cloned());
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(
-        Arc::clone(output),
-        columns,
-        &options,
-    )?)
+/// What turns batches into the table's.
+struct Conform {
+    table: Arc<str>,
+    schema: Schema,
+    rules: Arc<RowRules>,
+    supplied: Supplied,
+    output: SchemaRef,
+}
+
+impl Conform {
+    fn batch(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let failed = |error| carry_table(&self.table, error);
+        let width = self.schema.fields.len();
+        let own = batch.project(&(0..width).collect::<Vec<_>>())?;
+        let own = conform_batch(&own, &self.schema).map_err(failed)?;
+        // The numbers of identity columns come later, from one stream.
+        let own = self.rules.fill(&own, &self.supplied).map_err(failed)?;
+        let mut columns = own.columns().to_vec();
+        columns.extend(batch.columns().iter().skip(width).cloned());
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(
+            Arc::clone(&self.output),
+            columns,
+            &options,
+        )?)
+    }
 }

@@ -1,7 +1,8 @@
 //! INSERT, and the filling of a table by CREATE TABLE AS.
 //!
 //! Invariant: values go to columns by position, or by the columns named; a column that gets no
-//! value is NULL, which a NOT NULL column refuses before anything is read.
+//! value gets what the table's rules say, else NULL, which a NOT NULL column refuses before
+//! anything is read.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,11 +12,12 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
-use tarndb_table::{Schema, Written};
+use tarndb_table::{Schema, Supplied, Supply, Written};
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
 use crate::dml::Change;
+use crate::dml::defaults::take_defaults;
 use crate::dml::values;
 use crate::dml::write::{Destination, stream_of, write_stream};
 use crate::error::{SqlError, translate::translate};
@@ -28,8 +30,8 @@ use crate::query::{Planned, Scope};
 pub(crate) async fn insert(change: &mut Change<'_>, insert: &Insert) -> Result<u64, SqlError> {
     let id = change.scope().find(&insert.table)?;
     let destination = Destination::of_table(change.txn, id, change.options).await?;
-    let (planned, plan) =
-        plan_insert(&change.scope(), &destination, insert, change.spelling).await?;
+    let (destination, planned, plan) =
+        plan_insert(&change.scope(), destination, insert, change.spelling).await?;
     let written = fill(change, &destination, plan, &planned).await?;
     change.note_reads(&planned);
     let rows = written.rows;
@@ -51,18 +53,18 @@ pub(crate) async fn explain_plan(
 ) -> Result<(TableId, Arc<dyn ExecutionPlan>, Planned), SqlError> {
     let id = scope.find(&insert.table)?;
     let destination = Destination::of_table(scope.txn, id, options).await?;
-    let (planned, plan) = plan_insert(scope, &destination, insert, spelling).await?;
+    let (destination, planned, plan) = plan_insert(scope, destination, insert, spelling).await?;
     Ok((id, destination.prepare(plan)?, planned))
 }
 
 async fn plan_insert(
     scope: &Scope<'_>,
-    destination: &Destination,
+    destination: Destination,
     insert: &Insert,
     spelling: &Spelling,
-) -> Result<(Planned, Arc<dyn ExecutionPlan>), SqlError> {
-    let sources = sources(destination, &insert.columns)?;
-    let planned = plan_query(scope, destination, insert, &sources, spelling).await?;
+) -> Result<(Destination, Planned, Arc<dyn ExecutionPlan>), SqlError> {
+    let sources = sources(&destination, &insert.columns)?;
+    let (planned, omitted) = plan_query(scope, &destination, insert, &sources, spelling).await?;
     let plan = scope.physical(&planned).await?;
     let expected = sources.iter().flatten().count();
     let given = plan.schema().fields().len();
@@ -76,28 +78,41 @@ async fn plan_insert(
     }
     let plan = arrange(plan, &sources, &destination.schema)
         .map_err(|error| translate(error, &planned.spelling))?;
-    Ok((planned, plan))
+    let supply = sources.iter().map(|source| match source {
+        Some(source) if !omitted.contains(source) => Supply::Given,
+        _ => Supply::Omitted,
+    });
+    let supplied = Supplied::new(supply.collect());
+    Ok((destination.with_supplied(supplied), planned, plan))
 }
 
-/// Plans the query; the cells of VALUES are assigned one by one.
+/// Plans the query; the cells of VALUES are assigned one by one. Also returns its columns in
+/// which every row says DEFAULT.
 async fn plan_query(
     scope: &Scope<'_>,
     destination: &Destination,
     insert: &Insert,
     sources: &[Option<usize>],
     spelling: &Spelling,
-) -> Result<Planned, SqlError> {
+) -> Result<(Planned, Vec<usize>), SqlError> {
     let mut query = insert.query.clone();
-    let fields = destination.schema.fields.iter().zip(sources);
-    let mut fields = fields
-        .filter_map(|(field, source)| Some((*source.as_ref()?, field)))
+    let columns = sources.iter().enumerate();
+    let mut columns = columns
+        .filter_map(|(place, source)| Some((*source.as_ref()?, place)))
         .collect::<Vec<_>>();
-    fields.sort_by_key(|(source, _)| *source);
-    let fields = fields
+    columns.sort_unstable();
+    let places = columns
         .into_iter()
-        .map(|(_, field)| field)
+        .map(|(_, place)| place)
         .collect::<Vec<_>>();
-    let functions = values::assign(&mut query, &destination.name, &fields)?;
+    let fields = &destination.schema.fields;
+    let fields = places
+        .iter()
+        .filter_map(|place| fields.get(*place))
+        .collect::<Vec<_>>();
+    let (omitted, mut functions) =
+        take_defaults(&mut query, &places, &destination.rules, &destination.name)?;
+    functions.extend(values::assign(&mut query, &destination.name, &fields)?);
     let context = &scope.engine.context;
     for function in &functions {
         context.register_udf(function.clone());
@@ -106,7 +121,7 @@ async fn plan_query(
     for function in &functions {
         context.deregister_udf(function.name());
     }
-    planned
+    Ok((planned?, omitted))
 }
 
 /// For each column of the table, the position of its value in the query.
@@ -132,12 +147,15 @@ fn sources(destination: &Destination, named: &[String]) -> Result<Vec<Option<usi
     }
     fields
         .iter()
+        .enumerate()
         .map(
-            |field| match named.iter().position(|name| same(name, &field.name)) {
-                None if !field.nullable => Err(SqlError::MissingNotNull {
-                    table: table.clone(),
-                    column: field.name.clone(),
-                }),
+            |(place, field)| match named.iter().position(|name| same(name, &field.name)) {
+                None if !field.nullable && !destination.rules.fills(place) => {
+                    Err(SqlError::MissingNotNull {
+                        table: table.clone(),
+                        column: field.name.clone(),
+                    })
+                }
                 source => Ok(source),
             },
         )

@@ -7,6 +7,7 @@
 //! Does not: commit, or run again after a conflict; `session` does.
 
 mod conform;
+mod defaults;
 mod delete;
 pub(crate) mod insert;
 mod target;

@@ -7,9 +7,11 @@
 use std::collections::BTreeSet;
 
 use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem};
+use tarndb_table::{Supplied, Supply};
 use tarndb_txn::Operation;
 
 use crate::dml::Change;
+use crate::dml::defaults::is_default;
 use crate::dml::target::ChangeTarget;
 use crate::dml::write::{Destination, stream_of, write_updates};
 use crate::error::SqlError;
@@ -51,7 +53,8 @@ fn new_values(target: &ChangeTarget, update: &Update) -> Result<Vec<SelectItem>,
             .assignments
             .iter()
             .find(|(name, _)| same(name, &field.name));
-        match assignment {
+        // What DEFAULT stands for is filled in later.
+        match assignment.filter(|(_, expr)| !is_default(expr)) {
             None => SelectItem::UnnamedExpr(target.column(&field.name)),
             Some((_, expr)) => SelectItem::ExprWithAlias {
                 expr: Expr::Nested(Box::new(expr.clone())),
@@ -62,11 +65,32 @@ fn new_values(target: &ChangeTarget, update: &Update) -> Result<Vec<SelectItem>,
     Ok(items.collect())
 }
 
+/// Where the columns of the rows' new form come from: what SET names is given, generated columns
+/// of which it changes an input are computed anew, the rest stays.
+fn supplied(destination: &Destination, update: &Update) -> Supplied {
+    let fields = &destination.schema.fields;
+    let assigned = |place: usize| {
+        let field = fields.get(place)?;
+        let mut assignments = update.assignments.iter();
+        assignments.find(|(name, _)| same(name, &field.name))
+    };
+    let by_rules = destination
+        .rules
+        .supplied_by_update(|place| assigned(place).is_some());
+    let supply = (0..fields.len()).map(|place| match assigned(place) {
+        Some((_, expr)) if is_default(expr) => Supply::Omitted,
+        _ => by_rules.of(place),
+    });
+    Supplied::new(supply.collect())
+}
+
 /// Runs an UPDATE; how many rows changed.
 pub(crate) async fn update(change: &mut Change<'_>, update: &Update) -> Result<u64, SqlError> {
     let (target, planned) = plan_update(&change.scope(), update, change.spelling).await?;
     let plan = change.scope().physical(&planned).await?;
     let destination = Destination::of_table(change.txn, target.id, change.options).await?;
+    let supplied = supplied(&destination, update);
+    let destination = destination.with_supplied(supplied);
     let plan = destination.prepare(plan)?;
     let stream = stream_of(change.engine, plan, &planned.spelling)?;
     let spelling = &planned.spelling;

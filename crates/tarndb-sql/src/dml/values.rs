@@ -35,7 +35,7 @@ const PLAIN_DIGITS: usize = 18;
 /// functions returned must be known to the engine when the query is planned.
 ///
 /// # Errors
-/// DEFAULT for a value.
+/// None but bugs.
 pub(super) fn assign(
     query: &mut Query,
     table: &Arc<str>,
@@ -54,7 +54,6 @@ pub(super) fn assign(
             .filter_map(|row| row.content.get_mut(column))
             .collect::<Vec<_>>();
         for cell in &mut cells {
-            refuse_default(cell)?;
             if matches!(field.data_type, DataType::Float | DataType::Double) {
                 read_as_double(cell);
             }
@@ -129,20 +128,6 @@ fn select(cells: Vec<Expr>) -> Result<SetExpr, SqlError> {
 
 fn null() -> Expr {
     Expr::Value(Value::Null.into())
-}
-
-fn refuse_default(cell: &Expr) -> Result<(), SqlError> {
-    match cell {
-        Expr::Identifier(ident)
-            if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default") =>
-        {
-            Err(SqlError::Unsupported {
-                what: "DEFAULT".to_owned(),
-                hint: Some("columns have no defaults: say NULL".to_owned()),
-            })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Makes a number literal with a point the DOUBLE of its text.

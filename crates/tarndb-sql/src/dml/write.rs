@@ -1,6 +1,7 @@
 //! From a plan to the data files of a table.
 //!
-//! Invariant: rows reach the writer with the table's types and, in a partitioned table, sorted
+//! Invariant: rows reach the writer with the table's types, filled by its rules and, in a
+//! partitioned table, sorted
 //! by its partition columns (spilling within the memory limit), so that a writer holds few
 //! files open however many partitions there are.
 
@@ -16,7 +17,7 @@ use datafusion::physical_plan::{
 use futures::StreamExt;
 use tarndb_db::{Database, Transaction, WrittenChange};
 use tarndb_storage::Path;
-use tarndb_table::{Schema, TableWriter, WriteOptions, Written};
+use tarndb_table::{RowRules, Schema, Supplied, TableWriter, WriteOptions, Written};
 use tarndb_types::TableId;
 
 use crate::dml::Change;
@@ -37,6 +38,9 @@ pub(crate) struct Destination {
     partition_columns: Vec<String>,
     location: Path,
     options: WriteOptions,
+    /// What rows must fulfil, and what is filled in.
+    pub(crate) rules: Arc<RowRules>,
+    supplied: Supplied,
 }
 
 impl Destination {
@@ -59,7 +63,15 @@ impl Destination {
             partition_columns: state.partition_columns.clone(),
             location: txn.location(id)?,
             options: write,
+            rules: Arc::new(txn.row_rules(id).await?),
+            supplied: Supplied::all(&state.schema),
         })
+    }
+
+    /// The same for rows whose columns come from elsewhere than from the statement alone.
+    pub(crate) fn with_supplied(mut self, supplied: Supplied) -> Self {
+        self.supplied = supplied;
+        self
     }
 
     /// Adds what the rows need on their way: types, and the order of the partitions.
@@ -70,7 +82,8 @@ impl Destination {
         let plan: Arc<dyn ExecutionPlan> = Arc::new(ConformExec::new(
             plan,
             Arc::clone(&self.name),
-            Arc::clone(&self.schema),
+            Arc::clone(&self.rules),
+            self.supplied.clone(),
         ));
         let sorts = self.partition_columns.iter().filter_map(|name| {
             let index = self
@@ -103,6 +116,7 @@ impl Destination {
             self.options.clone(),
         )
         .with_held(db.options().held_limits())
+        .with_rules(RowRules::clone(&self.rules), self.supplied.clone())
     }
 }
 
@@ -127,7 +141,9 @@ pub(crate) async fn write_updates(
         let origins = found.take(&batch, target.provider.files())?;
         let rows = batch.project(&own);
         let rows = rows.map_err(|error| translate(error.into(), spelling))?;
-        writer.write_updated(&rows, &origins, None).await?;
+        writer
+            .write_updated(&rows, &origins, Some(&destination.supplied))
+            .await?;
     }
     Ok((writer.finish().await?, found))
 }

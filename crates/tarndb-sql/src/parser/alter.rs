@@ -10,7 +10,7 @@ use tarndb_table::{ColumnPath, Position};
 use crate::error::SqlError;
 use crate::parser::ast::{AddedColumn, AlterAction};
 use crate::parser::cursor::Cursor;
-use crate::parser::{ddl, types};
+use crate::parser::{ddl, rule, types};
 
 /// An action on columns; `None` when it is another one.
 pub(crate) fn column_action(cursor: &mut Cursor<'_>) -> Result<Option<AlterAction>, SqlError> {
@@ -52,7 +52,7 @@ fn added(cursor: &mut Cursor<'_>) -> Result<AddedColumn, SqlError> {
         parents.push(cursor.identifier("a column name")?);
         cursor.expect(&Token::Period)?;
     }
-    let column = ddl::column(cursor)?;
+    let column = ddl::plain_column(cursor)?;
     let position = if cursor.word("first") {
         Position::First
     } else if cursor.word("after") {
@@ -89,6 +89,16 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
         let data_type = types::data_type(cursor)?;
         return Ok(AlterAction::SetType { column, data_type });
     }
+    let default = if cursor.words(&["set", "default"]) {
+        Some(Some(rule::default_text(cursor)?))
+    } else if cursor.words(&["drop", "default"]) {
+        Some(None)
+    } else {
+        None
+    };
+    if let Some(expression) = default {
+        return Ok(AlterAction::SetDefault { column, expression });
+    }
     let nullable = if cursor.words(&["set", "not", "null"]) {
         false
     } else if cursor.words(&["drop", "not", "null"]) {
@@ -96,7 +106,7 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
     } else {
         return Err(cursor.unsupported(
             "this form of ALTER COLUMN",
-            "TYPE, SET NOT NULL and DROP NOT NULL are there",
+            "TYPE, SET and DROP NOT NULL, SET and DROP DEFAULT are there",
         ));
     };
     Ok(AlterAction::SetNullable { column, nullable })

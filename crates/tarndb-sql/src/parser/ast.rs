@@ -137,6 +137,36 @@ pub struct ColumnDef {
     pub nullable: bool,
     /// COMMENT.
     pub comment: Option<String>,
+    /// DEFAULT, GENERATED AS or IDENTITY.
+    pub rule: Option<ColumnRule>,
+}
+
+/// Where the values of a column come from that a row does not say. Expressions are Spark SQL,
+/// as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ColumnRule {
+    /// DEFAULT.
+    Default(String),
+    /// GENERATED ALWAYS AS (..).
+    Generated(String),
+    /// GENERATED .. AS IDENTITY.
+    Identity {
+        /// START WITH.
+        start: i64,
+        /// INCREMENT BY.
+        step: i64,
+        /// BY DEFAULT: rows may bring their own values.
+        explicit: bool,
+    },
+}
+
+/// `[CONSTRAINT name] CHECK (..)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Constraint {
+    /// Its name, when said.
+    pub name: Option<String>,
+    /// Spark SQL, as written.
+    pub expression: String,
 }
 
 /// CREATE TABLE.
@@ -150,6 +180,8 @@ pub struct CreateTable {
     pub if_not_exists: bool,
     /// The columns; empty with a query.
     pub columns: Vec<ColumnDef>,
+    /// CHECK, of columns and of the table.
+    pub constraints: Vec<Constraint>,
     /// PARTITIONED BY.
     pub partition_columns: Vec<String>,
     /// CLUSTER BY.
@@ -219,6 +251,22 @@ pub enum AlterAction {
     DropFeature(String),
     /// CLUSTER BY: columns, fields inside them by their paths; none for NONE.
     ClusterBy(Vec<Vec<String>>),
+    /// ADD CONSTRAINT.
+    AddConstraint(Constraint),
+    /// DROP CONSTRAINT.
+    DropConstraint {
+        /// Its name.
+        name: String,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
+    /// ALTER COLUMN .. SET DEFAULT, DROP DEFAULT.
+    SetDefault {
+        /// The column.
+        column: ColumnPath,
+        /// Spark SQL, as written; `None` drops it.
+        expression: Option<String>,
+    },
     /// SET TBLPROPERTIES.
     SetOptions(Vec<(String, String)>),
     /// UNSET TBLPROPERTIES.

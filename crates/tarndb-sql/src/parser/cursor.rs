@@ -287,6 +287,41 @@ impl<'a> Cursor<'a> {
         Ok(elements)
     }
 
+    /// The text between the round bracket here and the one that closes it, as written; moves
+    /// behind it.
+    pub(crate) fn bracketed_text(&mut self) -> Result<String, SqlError> {
+        self.expect(&Token::LParen)?;
+        let text = self.text_before(&[], "an expression")?;
+        self.expect(&Token::RParen)?;
+        Ok(text)
+    }
+
+    /// The text up to a comma or closing bracket that is not inside others, to one of `words`
+    /// (not as the first), or to the end of the statement; as written.
+    pub(crate) fn text_before(&mut self, words: &[&str], what: &str) -> Result<String, SqlError> {
+        let begin = self.at;
+        let mut depth = 0_usize;
+        // A comma ends a text that is not in brackets of its own.
+        let comma_ends = !words.is_empty();
+        loop {
+            match self.peek() {
+                Token::EOF => break,
+                Token::LParen => depth += 1,
+                Token::RParen if depth == 0 => break,
+                Token::RParen => depth -= 1,
+                Token::Comma if depth == 0 && comma_ends => break,
+                Token::Word(_) if depth == 0 && self.at > begin && self.at_any(words) => break,
+                _ => {}
+            }
+            self.at += 1;
+        }
+        let text = self.text_of(self.tokens.get(begin..self.at));
+        if text.is_empty() {
+            return Err(self.expected(what));
+        }
+        Ok(text)
+    }
+
     /// Lets the engine's parser read from here, with all names folded, and moves behind what
     /// it read.
     pub(crate) fn engine<T>(

@@ -7,9 +7,9 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::error::SqlError;
 use crate::name::same;
-use crate::parser::ast::{AlterAction, ColumnDef, CreateTable, Statement, TableName};
+use crate::parser::ast::{AlterAction, ColumnDef, Constraint, CreateTable, Statement, TableName};
 use crate::parser::cursor::Cursor;
-use crate::parser::{alter, dml, types};
+use crate::parser::{alter, dml, rule, types};
 
 /// A statement of this module; the cursor stands on its first word.
 pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -115,7 +115,15 @@ fn alter_action(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
         return Ok(action);
     }
     if cursor.word("add") {
+        if let Some(constraint) = rule::constraint(cursor)? {
+            return Ok(AlterAction::AddConstraint(constraint));
+        }
         return alter::add(cursor);
+    }
+    if cursor.words(&["drop", "constraint"]) {
+        let if_exists = cursor.words(&["if", "exists"]);
+        let name = cursor.identifier("a constraint name")?;
+        return Ok(AlterAction::DropConstraint { name, if_exists });
     }
     if cursor.word("set") {
         let _ = cursor.word("tblproperties") || cursor.word("properties");
@@ -128,7 +136,8 @@ fn alter_action(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
     }
     Err(cursor.unsupported(
         "this form of ALTER TABLE",
-        "RENAME TO, ADD, RENAME, DROP and ALTER COLUMN, SET and UNSET TBLPROPERTIES are there",
+        "RENAME TO, ADD, RENAME, DROP and ALTER COLUMN, ADD and DROP CONSTRAINT, SET and UNSET \
+         TBLPROPERTIES are there",
     ))
 }
 
@@ -199,8 +208,10 @@ fn create_table(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<CreateTable
         return Err(cursor.error("OR REPLACE and IF NOT EXISTS exclude each other"));
     }
     let name = cursor.table_name()?;
+    let mut constraints = Vec::new();
     let columns = if cursor.peek() == &Token::LParen {
-        cursor.list(column)?
+        let items = cursor.list(|cursor| table_item(cursor, &mut constraints))?;
+        items.into_iter().flatten().collect()
     } else {
         Vec::new()
     };
@@ -209,6 +220,7 @@ fn create_table(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<CreateTable
         or_replace,
         if_not_exists,
         columns,
+        constraints,
         partition_columns: Vec::new(),
         cluster_columns: Vec::new(),
         options: Vec::new(),
@@ -274,11 +286,41 @@ fn partition_column(cursor: &mut Cursor<'_>) -> Result<(String, Option<ColumnDef
     if matches!(cursor.peek_at(1), Token::Comma | Token::RParen) {
         return Ok((cursor.identifier("a column")?, None));
     }
-    let column = column(cursor)?;
+    let column = plain_column(cursor)?;
     Ok((column.name.clone(), Some(column)))
 }
 
-pub(crate) fn column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
+/// A column of CREATE TABLE, or a constraint of the table, which is none.
+fn table_item(
+    cursor: &mut Cursor<'_>,
+    constraints: &mut Vec<Constraint>,
+) -> Result<Option<ColumnDef>, SqlError> {
+    match rule::constraint(cursor)? {
+        Some(constraint) => {
+            constraints.push(constraint);
+            Ok(None)
+        }
+        None => column(cursor, constraints).map(Some),
+    }
+}
+
+/// A column where no constraint can stand.
+pub(crate) fn plain_column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
+    let mut constraints = Vec::new();
+    let column = column(cursor, &mut constraints)?;
+    if constraints.is_empty() {
+        return Ok(column);
+    }
+    Err(cursor.unsupported(
+        "a CHECK with the column",
+        "add the constraint afterwards: ALTER TABLE .. ADD CONSTRAINT",
+    ))
+}
+
+fn column(
+    cursor: &mut Cursor<'_>,
+    constraints: &mut Vec<Constraint>,
+) -> Result<ColumnDef, SqlError> {
     let constraint = ["constraint", "primary", "unique", "foreign", "check"];
     if cursor.at_any(&constraint) && matches!(cursor.peek_at(1), Token::LParen | Token::Word(_)) {
         let second = ["key", "("];
@@ -297,9 +339,12 @@ pub(crate) fn column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
         data_type,
         nullable: true,
         comment: None,
+        rule: None,
     };
     loop {
-        if cursor.words(&["not", "null"]) {
+        if let Some(constraint) = rule::constraint(cursor)? {
+            constraints.push(constraint);
+        } else if cursor.words(&["not", "null"]) {
             column.nullable = false;
         } else if cursor.word("comment") {
             column.comment = Some(cursor.expect_string("the comment as text")?);
@@ -307,10 +352,14 @@ pub(crate) fn column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
             column.nullable = true;
         } else if cursor.at_any(&["primary", "unique", "references", "check", "constraint"]) {
             return Err(constraint_error(cursor));
-        } else if cursor.at_any(&["default", "generated", "as"]) {
+        } else if cursor.at_word("as") {
             return Err(
-                cursor.unsupported("a column with a default", "leave it out and name the value")
+                cursor.unsupported("AS (..) after a column", "say GENERATED ALWAYS AS (..)")
             );
+        } else if let Some(rule) = rule::column_rule(cursor)? {
+            if column.rule.replace(rule).is_some() {
+                return Err(cursor.error("a column has one of DEFAULT, GENERATED and IDENTITY"));
+            }
         } else {
             return Ok(column);
         }
@@ -322,7 +371,7 @@ fn constraint_error(cursor: &Cursor<'_>) -> SqlError {
         "the constraint {}",
         cursor.peek().to_string().to_uppercase()
     );
-    cursor.unsupported(&what, "NOT NULL is there; leave the other constraints out")
+    cursor.unsupported(&what, "NOT NULL and CHECK (..) are there")
 }
 
 fn option(cursor: &mut Cursor<'_>) -> Result<(String, String), SqlError> {

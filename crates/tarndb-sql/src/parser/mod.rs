@@ -12,6 +12,7 @@ mod cursor;
 mod ddl;
 mod dialect;
 mod dml;
+mod rule;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -20,8 +21,8 @@ mod types;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use ast::{
-    AddedColumn, AlterAction, ColumnDef, Copy, CreateTable, Delete, Explain, Insert, Show,
-    Statement, TableName, Update, Vacuum,
+    AddedColumn, AlterAction, ColumnDef, ColumnRule, Constraint, Copy, CreateTable, Delete,
+    Explain, Insert, Show, Statement, TableName, Update, Vacuum,
 };
 pub(crate) use types::parse_type;
 

@@ -13,6 +13,7 @@ mod numbers;
 mod pruning;
 mod query;
 mod requests;
+mod rules;
 mod serializable;
 mod support;
 mod transaction;

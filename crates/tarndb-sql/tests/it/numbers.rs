@@ -244,9 +244,9 @@ async fn cells_of_values_are_checked_like_any_assignment() {
             "column",
         ),
         (
-            "INSERT INTO c VALUES (1, 1, 1, 1), (DEFAULT, 2, 2, 2)",
-            "0A000",
-            "DEFAULT",
+            "INSERT INTO c VALUES (1, 1, 1, 1), (2, 2, DEFAULT, 2)",
+            "23502",
+            "column",
         ),
         ("INSERT INTO c VALUES (1, 1, 1, 1), (2, 2, 2)", "42601", ""),
         (
