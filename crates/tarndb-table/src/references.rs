@@ -136,7 +136,7 @@ mod tests {
             format!("_delta_log/part-{ID}.parquet"),
             format!("part-{ID}.parquet.tmp"),
             format!("_delta_log/_staged_commits/7.{ID}.json"),
-            format!("_delta_log/00000000000000000007.json"),
+            "_delta_log/00000000000000000007.json".to_owned(),
             format!("cdc-{ID}.parquet"),
             format!("rowmap-{ID}.json.zst"),
             "README.md".to_owned(),
