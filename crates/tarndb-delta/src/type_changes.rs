@@ -21,8 +21,8 @@ const FEATURES: [&str; 2] = ["typeWidening", "typeWidening-preview"];
 /// # Errors
 /// `UnsupportedTypeChange`, `BadSchema`.
 pub(crate) fn check(protocol: &Protocol, schema: &Schema) -> Result<(), DeltaError> {
-    let supported = |name: &&str| protocol.lists_reader_feature(name);
-    if !FEATURES.iter().any(|name| supported(name)) {
+    let mut features = FEATURES.iter();
+    if !features.any(|name| protocol.lists_reader_feature(name)) {
         return Ok(());
     }
     schema
