@@ -39,7 +39,7 @@ pub(crate) async fn delete(change: &mut Change<'_>, delete: &Delete) -> Result<u
     let mut found = Found::default();
     while let Some(batch) = stream.next().await {
         let batch = batch.map_err(|error| translate(error, &planned.spelling))?;
-        found.take(&batch, target.provider.files())?;
+        found.take(&batch, target.provider.kept())?;
     }
     change.note_reads(&planned);
     let count = found.len();

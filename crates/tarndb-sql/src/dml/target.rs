@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use tarndb_db::Origin;
-use tarndb_table::{DataFile, RowSet};
+use tarndb_table::RowSet;
 use tarndb_types::TableId;
 
 use crate::error::SqlError;
@@ -24,6 +24,7 @@ use crate::function::{TARGET, Target};
 use crate::name::fold;
 use crate::parser::TableName;
 use crate::provider::TarnTable;
+use crate::provider::kept::Kept;
 use crate::query::Scope;
 
 /// The target of a change.
@@ -113,7 +114,7 @@ impl ChangeTarget {
         found
             .0
             .into_iter()
-            .filter_map(|(index, rows)| Some((kept.path(usize::try_from(index).ok()?)?, rows)))
+            .filter_map(|(number, rows)| Some((kept.file(number)?.path.clone(), rows)))
             .collect()
     }
 }
@@ -141,7 +142,7 @@ impl Found {
     pub(crate) fn take(
         &mut self,
         batch: &RecordBatch,
-        all: &[Arc<DataFile>],
+        all: &Kept,
     ) -> Result<Vec<Origin>, SqlError> {
         let width = batch.num_columns();
         let column = |back: usize| batch.columns().get(width.checked_sub(back)?);
@@ -152,14 +153,13 @@ impl Found {
         };
         let mut origins = Vec::with_capacity(batch.num_rows());
         for (file, position) in files.values().iter().zip(positions.values()) {
-            let index = usize::try_from(*file).map_err(|_| internal())?;
-            let found = all.get(index).ok_or_else(internal)?;
+            let found = all.file(*file).ok_or_else(internal)?;
             let position = u64::try_from(*position).map_err(|_| internal())?;
             if !self.0.entry(*file).or_default().insert(position) {
                 return Err(SqlError::SubqueryRows);
             }
             origins.push(Origin {
-                file: Arc::clone(found),
+                file: found,
                 position,
             });
         }

@@ -138,7 +138,7 @@ pub(crate) async fn write_updates(
         if batch.num_rows() == 0 {
             continue;
         }
-        let origins = found.take(&batch, target.provider.files())?;
+        let origins = found.take(&batch, target.provider.kept())?;
         let rows = batch.project(&own);
         let rows = rows.map_err(|error| translate(error.into(), spelling))?;
         writer

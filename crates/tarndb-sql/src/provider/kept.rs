@@ -36,10 +36,10 @@ impl Kept {
         files.into_iter().map(number).collect()
     }
 
-    /// The path of a numbered file.
-    pub(crate) fn path(&self, number: usize) -> Option<String> {
+    /// The file of a number.
+    pub(crate) fn file(&self, number: u32) -> Option<Arc<DataFile>> {
         let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.files.get(number).map(|file| file.path.clone())
+        inner.files.get(usize::try_from(number).ok()?).cloned()
     }
 }
 

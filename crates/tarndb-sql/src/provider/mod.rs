@@ -7,7 +7,7 @@
 
 pub(crate) mod damage;
 pub(crate) mod float_bounds;
-mod kept;
+pub(crate) mod kept;
 mod own;
 mod predicate;
 mod prune;

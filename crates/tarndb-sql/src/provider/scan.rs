@@ -5,6 +5,7 @@
 //! deletions, because the engine answers `count(*)` from exact ones.
 //! Spec: Delta PROTOCOL, "Deletion Vectors", "Partition Value Serialization".
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
@@ -271,7 +272,7 @@ fn partition_scalar(
 /// Row count of the files `kept`, in the column order of the scan.
 fn scan_statistics(schema: &TableSchema, kept: &[Numbered]) -> Statistics {
     let mut statistics = Statistics::new_unknown(schema.table_schema());
-    statistics.num_rows = row_count(kept.iter().map(|(_, file)| file.as_ref()));
+    statistics.num_rows = row_count(kept.iter().map(|(_, file)| file));
     statistics
 }
 
@@ -286,9 +287,9 @@ pub(crate) fn table_statistics(table: &TarnTable) -> Statistics {
     statistics
 }
 
-fn row_count<F: AsRef<DataFile>>(mut files: impl Iterator<Item = F>) -> Precision<usize> {
+fn row_count<F: Borrow<Arc<DataFile>>>(mut files: impl Iterator<Item = F>) -> Precision<usize> {
     let counted = files.try_fold((0_u64, true), |(rows, exact), file| {
-        let file = file.as_ref();
+        let file: &DataFile = file.borrow().as_ref();
         Some((rows + file.live_rows()?, exact && file.deletion.is_none()))
     });
     match counted.and_then(|(rows, exact)| Some((usize::try_from(rows).ok()?, exact))) {

@@ -33,7 +33,9 @@ fn a_file_keeps_its_number_in_every_scan() {
     };
     assert_eq!(numbers(&["a", "b"]), [0, 1]);
     assert_eq!(numbers(&["c", "b", "a"]), [2, 1, 0]);
-    let paths: Vec<_> = (0..4).map(|number| kept.path(number)).collect();
+    let paths: Vec<_> = (0..4)
+        .map(|number| kept.file(number).map(|file| file.path.clone()))
+        .collect();
     assert_eq!(
         paths,
         [Some("a".into()), Some("b".into()), Some("c".into()), None]
