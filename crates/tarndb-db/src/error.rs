@@ -15,6 +15,7 @@ use tarndb_types::{DbVersion, TableId, TableVersion, TxnId, TxnRef};
 use crate::checkpoint::CheckpointError;
 use crate::invariants::Violation;
 use crate::record::RecordError;
+use crate::travel::error::TravelError;
 
 /// What the caller can do about a [`DbError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,6 +279,9 @@ pub enum DbError {
         /// Its version in the snapshot.
         version: TableVersion,
     },
+    /// A table cannot be had as it was.
+    #[error(transparent)]
+    Travel(#[from] TravelError),
     /// A retention that is shorter than what is safe.
     #[error(
         "a retention of {asked_s} s is below the minimum of {min_s} s: what open transactions and readers still need could be deleted{}",
@@ -497,6 +501,7 @@ impl DbError {
             | Self::SourceColumns { .. }
             | Self::NullInDeletedRow { .. }
             | Self::RowOutsidePredicate { .. } => ErrorKind::Invalid,
+            Self::Travel(error) => error.kind(),
             Self::SourceTooLarge { .. } => ErrorKind::ResourceExhausted,
             Self::SecondKey { .. } => ErrorKind::Unsupported,
             Self::Conflict {

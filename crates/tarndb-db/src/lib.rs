@@ -15,6 +15,7 @@
 //! - `commit`, [`publish`]: what makes changes visible, here and to foreign readers.
 //! - [`compact`]: files written anew, their rows unchanged.
 //! - [`vacuum`], [`cleanup`]: files and records that nothing needs any more.
+//! - [`travel`]: earlier versions of a table.
 //! - [`status`], [`history`], [`check`]: what is there, what was done, whether it is sound.
 
 pub mod catalog;
@@ -46,6 +47,7 @@ pub mod snapshot;
 mod states;
 pub mod status;
 pub mod transaction;
+pub mod travel;
 pub mod upsert;
 pub mod vacuum;
 
@@ -64,5 +66,8 @@ pub use retry::{Retry, RetryPolicy, TransactError};
 pub use snapshot::{ScannedRows, Snapshot};
 pub use status::{Status, TableStatus};
 pub use transaction::{Committed, Mark, NewTable, OverwriteReport, Transaction};
+pub use travel::error::TravelError;
+pub use travel::history::TableHistoryEntry;
+pub use travel::{TableChanges, TableTarget};
 pub use upsert::UpsertReport;
 pub use vacuum::{Doomed, Reason as DoomedReason, TableVacuum, VacuumOptions, VacuumReport};

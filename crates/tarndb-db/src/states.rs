@@ -372,7 +372,7 @@ impl Inner {
 
     /// What is published and verified of the versions up to the table's; the head may know more
     /// than an older catalog, and what was once published stays so.
-    fn known_published(&self, table: &TableEntry) -> Option<TableVersion> {
+    pub(crate) fn known_published(&self, table: &TableEntry) -> Option<TableVersion> {
         let head = self.head.catalog();
         let newer = head
             .table_or_dropped(table.id)

@@ -49,6 +49,7 @@ mod sweep;
 mod timed;
 mod transact;
 mod transactions;
+mod travel;
 mod upserts;
 mod urls;
 mod vacuum;
