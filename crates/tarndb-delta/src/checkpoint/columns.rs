@@ -130,6 +130,10 @@ impl Flag {
 }
 
 /// A list or a map of strings, cast as a whole and not row by row.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for a column of a batch"
+)]
 pub(super) enum Texts {
     None,
     Map {

@@ -1,7 +1,5 @@
 //! V2 checkpoints: what they hold, and which sidecars they name again.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
-
 use std::collections::BTreeSet;
 
 use tarndb_storage::context::Context;
