@@ -156,17 +156,15 @@ async fn remove(
     progress: &mut (impl FnMut(Progress) + Send),
 ) -> Result<(), DbError> {
     let total = Some((plan.records.len() + plan.checkpoints.len()) as u64);
-    let mut done = 0;
     let records = plan.records.iter().map(|version| inner.log.key(*version));
     let checkpoints = plan
         .checkpoints
         .iter()
         .map(|version| layout::checkpoint_key(DbVersion(*version)));
-    for key in records.chain(checkpoints) {
+    for (done, key) in (1..).zip(records.chain(checkpoints)) {
         tracing::debug!(target: "tarndb::step", %key, "cleanup.begin");
         inner.store.delete(&key).await?;
         tracing::debug!(target: "tarndb::step", %key, "cleanup.end");
-        done += 1;
         let stage = "log".to_owned();
         progress(Progress { stage, done, total });
     }

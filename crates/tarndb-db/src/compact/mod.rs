@@ -261,7 +261,7 @@ impl<'a> Compaction<'a> {
     /// Files that are gone were rewritten or emptied by the others; the rest is planned again.
     fn count_conflict(&mut self, sources: &[String]) {
         self.conflicts += 1;
-        let live = |path: &&String| self.state.files.contains_key(*path);
+        let live = |path: &&String| self.state.files.contains_key(path);
         let (live, gone): (Vec<&String>, Vec<&String>) = sources.iter().partition(live);
         self.report.files_skipped += gone.len() as u64;
         if self.conflicts < CONFLICTS_MAX {

@@ -32,13 +32,11 @@ pub(super) async fn write_due(inner: &Inner) {
     // Whoever closes the handle waits here for a checkpoint that the worker is writing.
     let _turn = inner.publisher.turn.lock().await;
     let due = std::mem::take(&mut inner.publisher.lock().catalog_checkpoint_due);
-    if due {
-        if let Err(error) = write_catalog(inner).await {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "a catalog checkpoint could not be written"
-            );
-        }
+    if due && let Err(error) = write_catalog(inner).await {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "a catalog checkpoint could not be written"
+        );
     }
     write_table_checkpoints(inner).await;
 }

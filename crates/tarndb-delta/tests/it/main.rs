@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::print_stdout,
     reason = "a test stops at what it did not expect, and the acceptance table is printed"
 )]
