@@ -143,7 +143,7 @@ impl Scope<'_> {
         }
         let mut plans = BTreeMap::new();
         for call in named.calls {
-            let plan = function::open(&call, self.engine, self.storage, &mut spelling).await?;
+            let plan = function::open(&call, self, &mut spelling, &mut reads).await?;
             plans.insert(call, plan);
         }
         if let Some(target) = &target {

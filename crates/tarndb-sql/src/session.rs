@@ -377,6 +377,9 @@ impl Session {
                 Ok(Outcome::Count { tag: "COPY", rows })
             }
             Statement::Describe { name } => show::describe(&self.scope(txn), name).await,
+            Statement::DescribeHistory { name, limit } => {
+                show::history(&self.scope(txn), name, *limit).await
+            }
             Statement::Show(Show::Tables { schema }) => {
                 show::tables(&self.scope(txn), schema.as_deref())
             }

@@ -1,14 +1,17 @@
 //! SHOW and DESCRIBE.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow_schema::{DataType, Field, Schema};
+use tarndb_db::TableHistoryEntry;
 
 use tarndb_table::rules::CONSTRAINT_PREFIX;
 
 use crate::ddl::COMMENT;
 use crate::error::{SqlError, translate::translate};
+use crate::function::travel;
 use crate::name::{Spelling, near, same};
 use crate::outcome::Outcome;
 use crate::parser::TableName;
@@ -113,4 +116,56 @@ pub(crate) async fn describe(scope: &Scope<'_>, name: &TableName) -> Result<Outc
         }
     }
     text_rows(&columns, rows)
+}
+
+/// DESCRIBE HISTORY: newest version first.
+pub(crate) async fn history(
+    scope: &Scope<'_>,
+    name: &TableName,
+    limit: Option<u64>,
+) -> Result<Outcome, SqlError> {
+    let (id, snapshot) = travel::find(scope, name)?;
+    let limit = limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    });
+    let entries = snapshot.table_history(id, limit).await?;
+    let number = |value: u64| i64::try_from(value).ok();
+    let numbers = |of: &dyn Fn(&TableHistoryEntry) -> Option<i64>| {
+        Arc::new(entries.iter().map(of).collect::<Int64Array>()) as ArrayRef
+    };
+    let texts = |of: &dyn Fn(&TableHistoryEntry) -> Option<String>| {
+        Arc::new(entries.iter().map(of).collect::<StringArray>()) as ArrayRef
+    };
+    let times = entries.iter();
+    let times = times.map(|entry| entry.timestamp.0.checked_mul(1000));
+    let times = times.collect::<TimestampMicrosecondArray>();
+    let columns = [
+        ("version", numbers(&|entry| number(entry.version.0))),
+        (
+            "timestamp",
+            Arc::new(times.with_timezone("UTC")) as ArrayRef,
+        ),
+        ("operation", texts(&|entry| entry.operation.clone())),
+        (
+            "parameters",
+            texts(&|entry| Some(object(&entry.parameters))),
+        ),
+        ("metrics", texts(&|entry| Some(object(&entry.metrics)))),
+        (
+            "database_version",
+            numbers(&|entry| entry.db_version.and_then(|version| number(version.0))),
+        ),
+        ("transaction", texts(&|entry| entry.txn.clone())),
+        ("engine", texts(&|entry| entry.engine.clone())),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)))
+        .map(Outcome::of_batch)
+        .map_err(|error| translate(error.into(), &Spelling::default()))
+}
+
+/// As a JSON object.
+fn object(map: &BTreeMap<String, String>) -> String {
+    let fields = map.iter();
+    let fields = fields.map(|(key, value)| (key.clone(), value.clone().into()));
+    serde_json::Value::Object(fields.collect()).to_string()
 }

@@ -95,6 +95,11 @@ pub(super) async fn open(
             };
             context.read_parquet(path, options).await
         }
+        Reader::Version | Reader::Changes => {
+            return Err(SqlError::Internal {
+                context: "a table of the database opened as a file",
+            });
+        }
     };
     let frame = frame.map_err(|error| match translate(error, spelling) {
         SqlError::Engine { message, .. } => SqlError::File {

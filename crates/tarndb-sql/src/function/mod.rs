@@ -1,13 +1,14 @@
 //! Tables that a query reads by path: `delta_scan`, `read_csv`, `read_json`, `read_parquet`, and
-//! file names in FROM.
+//! file names in FROM; tables as they were (`VERSION AS OF`), and `table_changes`.
 //!
 //! Invariant: planning is not async, so everything a statement names is opened before it is
 //! planned and found here by its whole call; what failed to open fails the statement.
-//! Table versions (`VERSION AS OF`), which the engine would read over, are refused.
+//! Table versions, which the engine would read over, never get to it.
 
 mod delta;
 mod files;
 pub(crate) mod now;
+pub(crate) mod travel;
 pub(crate) mod version;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +47,10 @@ pub(crate) enum Reader {
     Json,
     /// Parquet.
     Parquet,
+    /// A table of the database at an earlier version.
+    Version,
+    /// The rows that versions of a table of the database changed.
+    Changes,
 }
 
 impl Reader {
@@ -55,6 +60,7 @@ impl Reader {
             "read_csv" => Self::Csv,
             "read_json" => Self::Json,
             "read_parquet" => Self::Parquet,
+            "table_changes" => Self::Changes,
             _ => return None,
         })
     }
@@ -71,9 +77,25 @@ pub(crate) struct FileCall {
 impl FileCall {
     /// The call in a FROM, if it is one.
     fn of(factor: &TableFactor) -> Result<Option<Self>, SqlError> {
-        let TableFactor::Table { name, args, .. } = factor else {
+        let TableFactor::Table {
+            name,
+            args,
+            version,
+            ..
+        } = factor
+        else {
             return Ok(None);
         };
+        match version {
+            Some(version) if args.is_none() => return travel::call_of(name, version).map(Some),
+            Some(_) => {
+                return Err(SqlError::Unsupported {
+                    what: "a version of a function".to_owned(),
+                    hint: Some("delta_scan('<url>', version => n)".to_owned()),
+                });
+            }
+            None => {}
+        }
         let [part] = name.0.as_slice() else {
             return Ok(None);
         };
@@ -140,7 +162,16 @@ impl FileCall {
                 }
                 self.path = text;
             }
-            None => return Err(argument_error(function, "options are named: name => value")),
+            None => {
+                let key = ["from", "to"]
+                    .into_iter()
+                    .filter(|_| self.reader == Reader::Changes)
+                    .find(|key| !self.options.contains_key(*key));
+                let Some(key) = key else {
+                    return Err(argument_error(function, "options are named: name => value"));
+                };
+                self.options.insert(key.to_owned(), text);
+            }
             Some(name) => {
                 if self.options.insert(name.clone(), text).is_some() {
                     return Err(argument_error(function, &format!("{name} is given twice")));
@@ -196,7 +227,7 @@ fn argument_error(function: &str, reason: &str) -> SqlError {
 /// What the FROMs of a query name.
 #[derive(Debug, Default)]
 pub(crate) struct Named {
-    /// Files and foreign tables.
+    /// Files, foreign tables, and tables as they were.
     pub(crate) calls: BTreeSet<FileCall>,
     /// Names that are functions, not tables.
     pub(crate) functions: BTreeSet<String>,
@@ -286,18 +317,21 @@ impl Functions {
     }
 }
 
-/// Opens what a call names.
+/// Opens what a call names, and notes in `reads` what it reads of the database.
 ///
 /// # Cost
 /// For files, the requests of inferring their columns; for a Delta table, those of its log.
 pub(crate) async fn open(
     call: &FileCall,
-    engine: &crate::engine::Engine,
-    storage: &crate::query::Storage,
+    scope: &crate::query::Scope<'_>,
     spelling: &mut Spelling,
+    reads: &mut crate::provider::reads::Reads,
 ) -> Result<LogicalPlan, SqlError> {
+    let (engine, storage) = (scope.engine, scope.storage);
     let plan = match call.reader {
         Reader::Delta => delta::open(call, engine, storage, spelling).await,
+        Reader::Version => travel::open_version(call, scope, spelling, reads).await,
+        Reader::Changes => travel::open_changes(call, scope, spelling, reads).await,
         _ => files::open(call, engine, storage, spelling).await,
     }?;
     tell_apart(plan, &format!("{call:?}"))
@@ -352,21 +386,9 @@ impl RelationPlanner for FunctionPlanner {
         relation: TableFactor,
         _context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
-        let TableFactor::Table {
-            name,
-            alias,
-            version,
-            ..
-        } = &relation
-        else {
+        let TableFactor::Table { name, alias, .. } = &relation else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
-        if version.is_some() {
-            return Err(carry(SqlError::Unsupported {
-                what: "VERSION AS OF and TIMESTAMP AS OF".to_owned(),
-                hint: Some("delta_scan('<url>', version => n) reads an older version".to_owned()),
-            }));
-        }
         let opened = self.0.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let is_target = name.0.len() == 1
             && name

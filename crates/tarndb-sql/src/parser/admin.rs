@@ -84,7 +84,21 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
             name: cursor.dotted("a setting")?.to_lowercase(),
         });
     }
+    if cursor.at_word("restore") {
+        return Err(cursor.unsupported(
+            "RESTORE",
+            "INSERT OVERWRITE t SELECT * FROM t VERSION AS OF n brings the rows back",
+        ));
+    }
     if cursor.word("describe") || cursor.word("desc") {
+        // A table may be called so.
+        if cursor.at_word("history") && matches!(cursor.peek_at(1), Token::Word(_)) {
+            cursor.skip();
+            let name = cursor.table_name()?;
+            let limit = cursor.word("limit").then(|| cursor.unsigned());
+            let limit = limit.transpose()?;
+            return Ok(Statement::DescribeHistory { name, limit });
+        }
         cursor.word("table");
         return Ok(Statement::Describe {
             name: cursor.table_name()?,

@@ -107,6 +107,13 @@ pub enum Statement {
         /// The table.
         name: TableName,
     },
+    /// DESCRIBE HISTORY.
+    DescribeHistory {
+        /// The table.
+        name: TableName,
+        /// LIMIT.
+        limit: Option<u64>,
+    },
     /// EXPLAIN.
     Explain(Explain),
     /// COPY .. TO.

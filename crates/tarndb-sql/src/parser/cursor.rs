@@ -5,7 +5,7 @@
 //! Does not: know any statement.
 
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Word};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Whitespace, Word};
 
 use crate::error::SqlError;
 use crate::name::fold;
@@ -330,7 +330,8 @@ impl<'a> Cursor<'a> {
     ) -> Result<T, SqlError> {
         let rest = self.tokens.get(self.at..).unwrap_or_default();
         let dialect = TarnDialect::default();
-        let folded = rest.iter().map(fold_token).collect();
+        let mut folded: Vec<TokenWithSpan> = rest.iter().map(fold_token).collect();
+        blank_for(&mut folded);
         let mut parser = Parser::new(&dialect)
             .with_recursion_limit(RECURSION_LIMIT)
             .with_tokens_with_locations(folded);
@@ -471,6 +472,34 @@ fn fold_token(token: &TokenWithSpan) -> TokenWithSpan {
             }
         }
         _ => token.clone(),
+    }
+}
+
+/// Takes the FOR from `FOR VERSION AS OF` and `FOR TIMESTAMP AS OF`, which the engine's parser
+/// knows without it. A space stands in its place, so that places stay.
+fn blank_for(tokens: &mut [TokenWithSpan]) {
+    let is = |token: &TokenWithSpan, word: &str| {
+        matches!(&token.token, Token::Word(w) if w.quote_style.is_none()
+            && w.value.eq_ignore_ascii_case(word))
+    };
+    let starts: Vec<usize> = tokens
+        .windows(4)
+        .enumerate()
+        .filter(|(_, next)| match next {
+            [first, what, then, of] => {
+                is(first, "for")
+                    && (is(what, "version") || is(what, "timestamp"))
+                    && is(then, "as")
+                    && is(of, "of")
+            }
+            _ => false,
+        })
+        .map(|(at, _)| at)
+        .collect();
+    for at in starts {
+        if let Some(token) = tokens.get_mut(at) {
+            token.token = Token::Whitespace(Whitespace::Space);
+        }
     }
 }
 

@@ -76,6 +76,15 @@ pub fn is_incomplete(text: &str) -> bool {
     }
 }
 
+/// The name of a table in a text: `[schema.]table`.
+pub(crate) fn parse_table_name(text: &str) -> Result<TableName, SqlError> {
+    let source = Source::new(text)?;
+    let mut cursor = Cursor::new(&source, source.tokens().to_vec());
+    let name = cursor.table_name()?;
+    cursor.expect_end()?;
+    Ok(name)
+}
+
 fn parse_one(
     source: &Source<'_>,
     first: &TokenWithSpan,

@@ -51,6 +51,12 @@ impl ScanLog {
         let read = read_of(table, session, filters);
         self.lock().entry(id).or_default().push(read);
     }
+
+    /// Notes that anything of the table may have been read.
+    pub(crate) fn note_all(&self, id: TableId, why: &str) {
+        let read = ScanRead::All(why.to_owned());
+        self.lock().entry(id).or_default().push(read);
+    }
 }
 
 /// What a planned statement reads.

@@ -17,4 +17,5 @@ mod rules;
 mod serializable;
 mod support;
 mod transaction;
+mod travel;
 mod types;

@@ -165,7 +165,7 @@ async fn errors_of_queries_are_told_in_our_words() {
         ("COPY t TO '/nowhere/at/all.csv'", "58030"),
         ("CREATE SCHEMA Information_Schema", "42939"),
         ("SELECT (SELECT id FROM t)", "21000"),
-        ("SELECT * FROM t VERSION AS OF 1", "0A000"),
+        ("SELECT * FROM t VERSION AS OF 99", "58P01"),
         ("SELECT 9223372036854775807 + id FROM t", "22003"),
         (
             "SELECT id FROM t WHERE id * 9223372036854775807 > 5",
