@@ -5,7 +5,7 @@
 //! Spec: docs/performance.md, "Opening".
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tarndb_delta::{DeltaCodec, NativeTarget, open_native};
 use tarndb_storage::context::Context;
@@ -32,13 +32,15 @@ pub struct Opening {
 /// # Errors
 /// Whatever ends a read or a write.
 pub async fn measure(plan: Opening) -> Result<Report, BenchError> {
-    let store = tarndb_storage::open(&plan.table, &StoreOptions::default(), Context::system())?;
-    let (state, first) = timed(open_native(&store, NativeTarget::Latest)).await;
-    let state = state?;
+    let context = Context::system();
+    let store = tarndb_storage::open(&plan.table, &StoreOptions::default(), context.clone())?;
+    let begun = context.monotonic();
+    let state = open_native(&store, NativeTarget::Latest).await?;
+    let first = context.monotonic().saturating_sub(begun);
     let opened_mb = peak_mb();
-    let begun = Instant::now();
+    let begun = context.monotonic();
     let files = state.files.paths().count();
-    let listed = begun.elapsed();
+    let listed = context.monotonic().saturating_sub(begun);
     let mut report = Report::new("open")
         .with("table", plan.table.as_str())
         .with("version", state.version.0)
@@ -47,33 +49,30 @@ pub async fn measure(plan: Opening) -> Result<Report, BenchError> {
         .with("list_ms", ms(listed))
         .with("opened_peak_mb", opened_mb);
     if plan.find >= 0 {
-        let begun = Instant::now();
+        let begun = context.monotonic();
         let kept = found(&state, plan.find);
         report = report
-            .with("find_ms", ms(begun.elapsed()))
+            .with("find_ms", ms(context.monotonic().saturating_sub(begun)))
             .with("found", kept);
     }
-    let begun = Instant::now();
+    let begun = context.monotonic();
     let next = DeltaCodec::default().apply(Some(&state), &one_more(&state))?;
     report = report
-        .with("commit_ms", ms(begun.elapsed()))
+        .with("commit_ms", ms(context.monotonic().saturating_sub(begun)))
         .with("files_after", next.files.len());
     if !plan.checkpoint.is_empty() {
         let options = StoreOptions::default();
-        let elsewhere = tarndb_storage::open(&plan.checkpoint, &options, Context::system())?;
-        let begun = Instant::now();
+        let elsewhere = tarndb_storage::open(&plan.checkpoint, &options, context.clone())?;
+        let begun = context.monotonic();
         let written = checkpoint(&elsewhere, &state).await?;
         report = report
-            .with("checkpoint_ms", ms(begun.elapsed()))
+            .with(
+                "checkpoint_ms",
+                ms(context.monotonic().saturating_sub(begun)),
+            )
             .with("checkpoint_bytes", written);
     }
     Ok(report.with("peak_mb", peak_mb()))
-}
-
-async fn timed<T>(what: impl Future<Output = T>) -> (T, Duration) {
-    let begun = Instant::now();
-    let done = what.await;
-    (done, begun.elapsed())
 }
 
 fn found(state: &TableState, id: i64) -> usize {
