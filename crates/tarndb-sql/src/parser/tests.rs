@@ -227,7 +227,6 @@ fn what_would_change_the_meaning_is_refused() {
         "CREATE TABLE t (a INT GENERATED ALWAYS AS (b) VIRTUAL)",
         "CREATE TABLE t (a INT) USING ICEBERG",
         "CREATE VIEW v AS SELECT 1",
-        "ALTER TABLE t DROP COLUMN a",
         "COPY t FROM 'x.csv'",
         "SELECT * FROM t FOR UPDATE",
         "MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE",
