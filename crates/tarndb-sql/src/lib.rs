@@ -21,6 +21,7 @@ mod function;
 mod import;
 mod information;
 mod name;
+mod native;
 mod options;
 mod outcome;
 mod parser;

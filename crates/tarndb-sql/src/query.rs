@@ -211,7 +211,11 @@ impl Scope<'_> {
         reads: &mut Reads,
     ) -> Result<(), SqlError> {
         let table = reference.table();
-        if table == TARGET || (reference.schema().is_none() && is_file_name(table)) {
+        let by_path = |schema: &str| crate::native::names_path(schema, table);
+        if table == TARGET
+            || (reference.schema().is_none() && is_file_name(table))
+            || reference.schema().is_some_and(by_path)
+        {
             return Ok(());
         }
         if named.functions.contains(&fold(table)) {
@@ -298,6 +302,9 @@ impl Scope<'_> {
 
     /// Finds a table by name.
     pub(crate) fn find(&self, name: &TableName) -> Result<TableId, SqlError> {
+        if let Some(path) = crate::native::path_of(name) {
+            return Err(crate::native::not_here(path));
+        }
         let catalog = self.txn.catalog();
         let schema = name.schema.as_deref().unwrap_or(DEFAULT_SCHEMA);
         if let Some(entry) = catalog.find(schema, &name.name) {

@@ -22,7 +22,7 @@ use crate::options::SessionOptions;
 use crate::outcome::Outcome;
 use crate::parser::{self, Explain, ParsedStatement, Show, Statement};
 use crate::query::{Scope, Storage};
-use crate::{copy, explain, setting, show, vacuum};
+use crate::{copy, explain, native, setting, show, vacuum};
 
 /// What the session is in the middle of.
 #[derive(Debug)]
@@ -162,7 +162,17 @@ impl Session {
             }
             Mode::Auto => {
                 self.mode = Mode::Auto;
-                Box::pin(self.autocommit(statement)).await
+                self.engine.functions.pins.clear();
+                if let Statement::Convert { url, partitions } = &statement.statement {
+                    let (notice, outcome) =
+                        Box::pin(native::convert(&self.storage, url, partitions)).await?;
+                    self.notices.push(notice);
+                    return Ok(outcome);
+                }
+                match native::changed(&statement.statement) {
+                    Some(path) => Box::pin(self.change_by_path(path, statement)).await,
+                    None => Box::pin(self.autocommit(statement)).await,
+                }
             }
         }
     }
@@ -194,6 +204,7 @@ impl Session {
             Mode::Failed => return Err(SqlError::TransactionFailed),
             Mode::Auto => {}
         }
+        self.engine.functions.pins.clear();
         let options = TxnOptions {
             isolation,
             id: self.take_id(),
@@ -231,6 +242,14 @@ impl Session {
 
     /// Commits and remembers what to tell.
     pub(crate) async fn commit_txn(&mut self, txn: Transaction) -> Result<(), SqlError> {
+        // What a table by path held cannot be judged at the commit.
+        let serializable = txn.isolation() == tarndb_txn::Isolation::Serializable;
+        if serializable
+            && !txn.is_read_only()
+            && let Some(path) = self.engine.functions.pins.first()
+        {
+            return Err(native::not_serializable(&path));
+        }
         self.last_txn = Some(txn.reference());
         let committed = txn.commit().await?;
         self.last_txn = Some(committed.txn);
@@ -295,6 +314,29 @@ impl Session {
             };
             cached = false;
             retry.after(error).await?;
+        }
+    }
+
+    /// Changes a table by path, and runs again after a conflict with another writer of it.
+    async fn change_by_path(
+        &mut self,
+        path: &str,
+        statement: &ParsedStatement,
+    ) -> Result<Outcome, SqlError> {
+        let mut retry = Rerun::new(self);
+        loop {
+            self.engine.functions.pins.clear();
+            let options = TxnOptions {
+                isolation: self.options.isolation,
+                ..Default::default()
+            };
+            // Only to read the tables of the database that the statement names.
+            let txn = retry.begin(options).await?;
+            let scope = self.scope(&txn);
+            match native::change(&scope, &self.options, path, statement).await {
+                Ok((tag, rows)) => return Ok(Outcome::Count { tag, rows }),
+                Err(error) => retry.after(error).await?,
+            }
         }
     }
 
@@ -370,6 +412,7 @@ impl Session {
                     None => Outcome::Done { tag },
                 })
             }
+            Statement::Convert { url, .. } => Err(native::not_here(url)),
             Statement::Explain(explain) => self.explain(txn, explain, spelling).await,
             Statement::Copy(copy) => {
                 let (rows, reads) = copy::copy(&self.scope(txn), copy, spelling).await?;

@@ -57,7 +57,7 @@ pub(crate) async fn explain_plan(
     Ok((id, destination.prepare(plan)?, planned))
 }
 
-async fn plan_insert(
+pub(crate) async fn plan_insert(
     scope: &Scope<'_>,
     destination: Destination,
     insert: &Insert,

@@ -10,8 +10,8 @@ mod conform;
 mod defaults;
 mod delete;
 pub(crate) mod insert;
-mod target;
-mod update;
+pub(crate) mod target;
+pub(crate) mod update;
 mod values;
 pub(crate) mod write;
 

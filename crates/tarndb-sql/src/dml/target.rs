@@ -17,19 +17,20 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use tarndb_db::Origin;
 use tarndb_table::RowSet;
-use tarndb_types::TableId;
+use tarndb_types::{TableId, Uuid};
 
 use crate::error::SqlError;
 use crate::function::{TARGET, Target};
 use crate::name::fold;
 use crate::parser::TableName;
-use crate::provider::TarnTable;
 use crate::provider::kept::Kept;
+use crate::provider::{Pinned, TarnTable};
 use crate::query::Scope;
 
 /// The target of a change.
 #[derive(Clone, Debug)]
 pub(crate) struct ChangeTarget {
+    /// Of a table of the database; nil for one by path.
     pub(crate) id: TableId,
     pub(crate) provider: Arc<TarnTable>,
     /// How columns are qualified: the alias, else the table's name.
@@ -56,6 +57,20 @@ impl ChangeTarget {
             alias,
             reference: TableReference::partial(schema, table),
         })
+    }
+
+    /// A table by path, at a version.
+    pub(crate) fn by_path_of(pinned: Arc<Pinned>, alias: Option<&str>) -> Self {
+        let path = pinned.name.trim_end_matches('/');
+        let table = fold(path.rsplit('/').next().unwrap_or(path));
+        let alias = alias.map(fold);
+        Self {
+            id: TableId(Uuid::nil()),
+            provider: Arc::new(TarnTable::target(pinned)),
+            qualifier: alias.clone().unwrap_or_else(|| table.clone()),
+            alias,
+            reference: TableReference::bare(table),
+        }
     }
 
     /// For the planner.

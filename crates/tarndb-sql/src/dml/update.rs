@@ -26,10 +26,20 @@ pub(crate) async fn plan_update(
     spelling: &Spelling,
 ) -> Result<(ChangeTarget, Planned), SqlError> {
     let target = ChangeTarget::find(scope, &update.table, update.alias.as_deref()).await?;
-    let items = new_values(&target, update)?;
-    let query = target.query(items, update.filter.clone())?;
-    let planned = scope.plan(&query, spelling, Some(target.target())).await?;
+    let planned = plan_update_of(scope, &target, update, spelling).await?;
     Ok((target, planned))
+}
+
+/// The same for a target that is found already.
+pub(crate) async fn plan_update_of(
+    scope: &Scope<'_>,
+    target: &ChangeTarget,
+    update: &Update,
+    spelling: &Spelling,
+) -> Result<Planned, SqlError> {
+    let items = new_values(target, update)?;
+    let query = target.query(items, update.filter.clone())?;
+    scope.plan(&query, spelling, Some(target.target())).await
 }
 
 /// One item per column of the table, in its order.

@@ -16,8 +16,8 @@ use datafusion::physical_plan::{
 };
 use futures::StreamExt;
 use tarndb_db::{Database, Transaction, WrittenChange};
-use tarndb_storage::Path;
-use tarndb_table::{RowRules, Schema, Supplied, TableWriter, WriteOptions, Written};
+use tarndb_storage::{Path, Store};
+use tarndb_table::{RowRules, Schema, Supplied, TableState, TableWriter, WriteOptions, Written};
 use tarndb_types::TableId;
 
 use crate::dml::Change;
@@ -51,19 +51,31 @@ impl Destination {
         options: &SessionOptions,
     ) -> Result<Self, SqlError> {
         let state = txn.table(id).await?;
-        let name: Arc<str> = txn.entry(id)?.display_name().into();
-        let mut write = WriteOptions::of_table(&state).map_err(SqlError::table(&name))?;
+        let name = txn.entry(id)?.display_name();
+        let rules = txn.row_rules(id).await?;
+        Self::of_state(&name, &state, rules, txn.location(id)?, options)
+    }
+
+    /// A table in this state.
+    pub(crate) fn of_state(
+        name: &str,
+        state: &TableState,
+        rules: RowRules,
+        location: Path,
+        options: &SessionOptions,
+    ) -> Result<Self, SqlError> {
+        let mut write = WriteOptions::of_table(state).map_err(SqlError::table(name))?;
         if let Some(bytes) = options.writer_bytes() {
             write.memory_bytes = write.memory_bytes.min(bytes);
             write.row_group_bytes = write.row_group_bytes.min(bytes);
         }
         Ok(Self {
-            name,
+            name: name.into(),
             schema: Arc::clone(&state.schema),
             partition_columns: state.partition_columns.clone(),
-            location: txn.location(id)?,
+            location,
             options: write,
-            rules: Arc::new(txn.row_rules(id).await?),
+            rules: Arc::new(rules),
             supplied: Supplied::all(&state.schema),
         })
     }
@@ -108,14 +120,19 @@ impl Destination {
 
     /// A writer of its files.
     pub(crate) fn writer(&self, db: &Database) -> TableWriter {
+        let writer = self.writer_to(db.store());
+        writer.with_held(db.options().held_limits())
+    }
+
+    /// A writer of its files into a store, where each is stored at once.
+    pub(crate) fn writer_to(&self, store: &Store) -> TableWriter {
         TableWriter::new(
-            db.store().clone(),
+            store.clone(),
             self.location.clone(),
             Arc::clone(&self.schema),
             self.partition_columns.clone(),
             self.options.clone(),
         )
-        .with_held(db.options().held_limits())
         .with_rules(RowRules::clone(&self.rules), self.supplied.clone())
     }
 }

@@ -1,7 +1,8 @@
-//! `delta_scan('<url>' [, version => N | timestamp => '..'])`: any Delta table by path.
+//! `delta_scan('<url>' [, version => N | timestamp => '..'])`, delta.`<url>`: any Delta table by
+//! path.
 //!
 //! Invariant: reads the table's own log, not the database's; a reader feature that is not
-//! known is refused by name.
+//! known is refused by name. Within a transaction the newest version is that of the first read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use object_store::path::Path;
 use tarndb_db::ErrorKind;
 use tarndb_delta::{DeltaError, NativeTarget, open_native};
-use tarndb_table::{ErrorClass, TableError};
+use tarndb_storage::Store;
+use tarndb_table::{ErrorClass, TableError, TableState};
 
 use crate::engine::Engine;
 use crate::error::{SqlError, translate::translate};
@@ -30,43 +32,69 @@ pub(super) async fn open(
     spelling: &mut Spelling,
 ) -> Result<LogicalPlan, SqlError> {
     let target = target(&call.options)?;
-    let failed = |source: tarndb_storage::StoreError| SqlError::File {
-        path: call.path.clone(),
-        reason: source.to_string(),
+    let newest = target == NativeTarget::Latest;
+    let known = engine.functions.pins.get(&call.path).filter(|_| newest);
+    let pinned = match known {
+        Some(pinned) => pinned,
+        None => {
+            let store = store_of(&call.path, storage)?;
+            let state = open_native(&store, target)
+                .await
+                .map_err(|error| missing(&call.path, error))?;
+            let pinned = pin_state(&call.path, store, Arc::new(state), engine, storage)?;
+            if newest {
+                engine.functions.pins.read(&call.path, &pinned);
+            }
+            pinned
+        }
     };
-    let store = tarndb_storage::open(&call.path, &storage.options, storage.context.clone())
-        .map_err(failed)?;
-    let state = open_native(&store, target)
-        .await
-        .map_err(|error| missing(&call.path, error))?;
-    let (number, is_new) = engine.functions.root_number(&call.path);
-    let plain = |error| translate(error, &Spelling::default());
-    let store_url = ObjectStoreUrl::parse(format!("tarndb-scan://{number}")).map_err(plain)?;
+    for field in &pinned.state.schema.fields {
+        spelling.note_column(&field.name);
+    }
+    let source = provider_as_source(Arc::new(TarnTable::new(pinned)));
+    LogicalPlanBuilder::scan("delta_scan", source, None)
+        .and_then(LogicalPlanBuilder::build)
+        .map_err(|error| translate(error, &Spelling::default()))
+}
+
+/// The store whose root is the table.
+pub(crate) fn store_of(path: &str, storage: &Storage) -> Result<Store, SqlError> {
+    let opened = tarndb_storage::open(path, &storage.options, storage.context.clone());
+    opened.map_err(|source| SqlError::File {
+        path: path.to_owned(),
+        reason: source.to_string(),
+    })
+}
+
+/// A table by path at one version, known to the engine.
+pub(crate) fn pin_state(
+    path: &str,
+    store: Store,
+    state: Arc<TableState>,
+    engine: &Engine,
+    storage: &Storage,
+) -> Result<Arc<Pinned>, SqlError> {
+    let (number, is_new) = engine.functions.root_number(path);
+    let store_url = ObjectStoreUrl::parse(format!("tarndb-scan://{number}"))
+        .map_err(|error| translate(error, &Spelling::default()))?;
     if is_new {
         engine
             .context
             .register_object_store(store_url.as_ref(), store.objects());
     }
-    for field in &state.schema.fields {
-        spelling.note_column(&field.name);
-    }
-    let pinned = Pinned {
-        name: call.path.clone(),
-        state: Arc::new(state),
+    Ok(Arc::new(Pinned {
+        name: path.to_owned(),
+        state,
         store,
         store_url,
         location: Path::default(),
         codec: Arc::clone(&storage.codec),
         vectors: None,
-    };
-    let source = provider_as_source(Arc::new(TarnTable::new(Arc::new(pinned))));
-    LogicalPlanBuilder::scan("delta_scan", source, None)
-        .and_then(LogicalPlanBuilder::build)
-        .map_err(plain)
+    }))
 }
 
 /// A table or version that is not there is no damage.
-fn missing(path: &str, error: TableError) -> SqlError {
+pub(crate) fn missing(path: &str, error: TableError) -> SqlError {
     let (message, hint) = match &error {
         TableError::Format {
             class: ErrorClass::NotFound,

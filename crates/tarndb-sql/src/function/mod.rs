@@ -29,8 +29,10 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::error::{SqlError, translate::carry};
 use crate::name::{Spelling, fold};
+use crate::native::Pins;
 use crate::provider::TarnTable;
 
+pub(crate) use delta::{missing, pin_state, store_of};
 pub(crate) use files::{is_file_name, register_store};
 
 /// Name under which a change's own table stands in the FROM of its query.
@@ -95,6 +97,16 @@ impl FileCall {
                 });
             }
             None => {}
+        }
+        if let [schema, part] = name.0.as_slice()
+            && let (Some(schema), Some(path)) = (schema.as_ident(), part.as_ident())
+            && crate::native::names_path(&schema.value, &path.value)
+        {
+            return Ok(Some(Self {
+                reader: Reader::Delta,
+                path: path.value.clone(),
+                options: BTreeMap::new(),
+            }));
         }
         let [part] = name.0.as_slice() else {
             return Ok(None);
@@ -291,6 +303,8 @@ pub(crate) struct Functions {
     opened: Mutex<Opened>,
     /// Roots of stores that the engine knows already.
     registered: Mutex<BTreeMap<String, usize>>,
+    /// Tables by path that the transaction has read, at the version of its first read.
+    pub(crate) pins: Pins,
 }
 
 #[derive(Debug, Default)]

@@ -1,16 +1,17 @@
-//! Transactions, SHOW, SET, RESET, DESCRIBE, EXPLAIN and COPY.
+//! Transactions, SHOW, SET, RESET, DESCRIBE, EXPLAIN, COPY and CONVERT.
 //!
 //! Does not: know which settings exist; that is `setting`.
 
 use std::time::Duration;
 
 use datafusion::sql::sqlparser::tokenizer::Token;
+use tarndb_table::Field;
 use tarndb_txn::Isolation;
 
 use crate::error::SqlError;
 use crate::parser::ast::{Copy, Explain, Show, Statement, Vacuum};
 use crate::parser::cursor::Cursor;
-use crate::parser::{ddl, dml, parse_statement};
+use crate::parser::{ddl, dml, parse_statement, types};
 
 /// BEGIN, COMMIT, ROLLBACK and their other spellings.
 pub(crate) fn transaction(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -113,9 +114,13 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     if cursor.word("vacuum") {
         return vacuum(cursor).map(Statement::Vacuum);
     }
+    if cursor.words(&["convert", "to", "delta"]) {
+        return convert(cursor);
+    }
     Err(cursor.expected(
         "a statement (SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, TRUNCATE, \
-         COMMENT ON, BEGIN, COMMIT, ROLLBACK, SHOW, DESCRIBE, EXPLAIN, COPY, SET, VACUUM)",
+         COMMENT ON, BEGIN, COMMIT, ROLLBACK, SHOW, DESCRIBE, EXPLAIN, COPY, CONVERT TO DELTA, \
+         SET, VACUUM)",
     ))
 }
 
@@ -152,6 +157,23 @@ fn retention(cursor: &mut Cursor<'_>) -> Result<Duration, SqlError> {
     let seconds = number.checked_mul(unit_seconds);
     let seconds = seconds.ok_or_else(|| cursor.error("the retention is too long"))?;
     Ok(Duration::from_secs(seconds))
+}
+
+/// `CONVERT TO DELTA '<url>' [PARTITIONED BY (name type, ..)]`; also Spark's parquet.`<url>`.
+fn convert(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let url = match cursor.string() {
+        Some(url) => url,
+        None => cursor.table_name()?.name,
+    };
+    let partitions = if cursor.words(&["partitioned", "by"]) {
+        cursor.list(|cursor| {
+            let name = cursor.identifier("a partition column")?;
+            Ok(Field::new(name, types::data_type(cursor)?, true))
+        })?
+    } else {
+        Vec::new()
+    };
+    Ok(Statement::Convert { url, partitions })
 }
 
 fn show(cursor: &mut Cursor<'_>) -> Result<Show, SqlError> {

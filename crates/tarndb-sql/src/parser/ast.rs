@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use datafusion::sql::sqlparser::ast::{Expr, Query};
-use tarndb_table::{ColumnPath, DataType, Position};
+use tarndb_table::{ColumnPath, DataType, Field, Position};
 use tarndb_txn::Isolation;
 
 /// `[schema.]table` as written.
@@ -41,6 +41,13 @@ pub enum Statement {
     Commit,
     /// ROLLBACK or ABORT.
     Rollback,
+    /// CONVERT TO DELTA.
+    Convert {
+        /// The folder.
+        url: String,
+        /// PARTITIONED BY: the columns that the folders name.
+        partitions: Vec<Field>,
+    },
     /// CREATE TABLE.
     CreateTable(Box<CreateTable>),
     /// CREATE SCHEMA.

@@ -458,7 +458,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The same token with its name folded. File names in double quotes stay as written.
+/// The same token with its name folded. File names and paths in quotes stay as written.
 fn fold_token(token: &TokenWithSpan) -> TokenWithSpan {
     match &token.token {
         Token::Word(word) if !is_file_name(word) => {
@@ -504,7 +504,8 @@ fn blank_for(tokens: &mut [TokenWithSpan]) {
 }
 
 fn is_file_name(word: &Word) -> bool {
-    word.quote_style.is_some() && crate::function::is_file_name(&word.value)
+    word.quote_style.is_some()
+        && (crate::function::is_file_name(&word.value) || crate::native::is_path(&word.value))
 }
 
 /// Cuts " at Line: 1, Column: 5" from the end of the engine's message.

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
 /// PostgreSQL's grammar of queries and expressions plus `EXCLUDE`, `FROM` first, `ORDER BY ALL`,
-/// `MAP {'k': v}`, `{'field': v}` and table versions (which the planner refuses by name rather than ignores).
+/// names in backticks, `MAP {'k': v}`, `{'field': v}` and table versions (which the planner refuses by name rather than ignores).
 #[derive(Debug, Default)]
 pub(crate) struct TarnDialect(PostgreSqlDialect);
 
@@ -33,7 +33,8 @@ impl Dialect for TarnDialect {
     }
 
     fn is_delimited_identifier_start(&self, ch: char) -> bool {
-        self.0.is_delimited_identifier_start(ch)
+        // Spark's quotes, for delta.`/path`.
+        ch == '`' || self.0.is_delimited_identifier_start(ch)
     }
 
     fn is_identifier_start(&self, ch: char) -> bool {

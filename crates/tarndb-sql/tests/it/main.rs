@@ -9,6 +9,7 @@ mod files;
 mod fixtures;
 mod import;
 mod names;
+mod native;
 mod numbers;
 mod pruning;
 mod query;

@@ -1,0 +1,170 @@
+//! delta.`<path>`: tables by path, read and changed by statements of their own.
+
+use std::collections::BTreeMap;
+
+use tarndb_delta::NativeTable;
+use tarndb_storage::{Context, StoreOptions};
+use tarndb_table::{DataType, Field, Schema, TableDefinition};
+use tarndb_types::{TableId, Uuid};
+
+use crate::support::*;
+
+/// A folder whose name needs its case, with an empty table.
+async fn table(properties: &[(&str, &str)]) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = format!("{}/My Table", folder.path().to_str().unwrap());
+    let store = tarndb_storage::open(&path, &StoreOptions::default(), Context::seeded(4)).unwrap();
+    let definition = TableDefinition {
+        id: TableId(Uuid::from_u128(5)),
+        name: "t".to_owned(),
+        schema: Schema::new(vec![
+            Field::new("Id", DataType::Integer, false),
+            Field::new("name", DataType::String, true),
+        ]),
+        partition_columns: Vec::new(),
+        properties: properties
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect::<BTreeMap<_, _>>(),
+        description: None,
+    };
+    NativeTable::create(&store, definition).await.unwrap();
+    (folder, path)
+}
+
+#[tokio::test]
+async fn statements_change_a_table_by_its_path_and_queries_read_it() {
+    for properties in [&[][..], &[("delta.enableDeletionVectors", "true")][..]] {
+        let (_guard, path) = table(properties).await;
+        let mut session = setup("CREATE TABLE s (id INT, name TEXT)").await;
+        let t = format!("delta.`{path}`");
+        let insert = format!("INSERT INTO {t} VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, NULL)");
+        assert_eq!(count(&mut session, &insert).await, 4);
+        let update = format!("UPDATE {t} AS x SET NAME = x.name || id WHERE x.id >= 2");
+        assert_eq!(count(&mut session, &update).await, 3);
+        let delete = format!("DELETE FROM {t} WHERE ID = 2");
+        assert_eq!(count(&mut session, &delete).await, 1);
+        let query = format!("SELECT * FROM DELTA.\"{path}\" ORDER BY id");
+        assert_eq!(rows(&mut session, &query).await, "1|a; 3|c3; 4|NULL");
+        assert_eq!(columns(&mut session, &query).await, ["Id", "name"]);
+        // Beside tables of the database, and from the table itself.
+        ok(&mut session, &format!("INSERT INTO s SELECT * FROM {t}")).await;
+        let both =
+            format!("INSERT INTO {t} (id) SELECT s.id + 10 FROM s JOIN {t} t ON t.id = s.id");
+        assert_eq!(count(&mut session, &both).await, 3);
+        let many = format!("DELETE FROM {t} WHERE id > (SELECT avg(id) FROM {t})");
+        assert_eq!(count(&mut session, &many).await, 3);
+        let overwrite = format!("INSERT OVERWRITE {t} VALUES (9, 'z')");
+        assert_eq!(count(&mut session, &overwrite).await, 1);
+        assert_eq!(rows(&mut session, &query).await, "9|z");
+        assert_eq!(count(&mut session, &format!("TRUNCATE TABLE {t}")).await, 1);
+        assert_eq!(rows(&mut session, &query).await, "");
+    }
+}
+
+#[tokio::test]
+async fn not_null_is_checked_and_what_is_no_table_is_told_by_its_path() {
+    let (_guard, path) = table(&[]).await;
+    let mut session = setup("").await;
+    let error = err(
+        &mut session,
+        &format!("INSERT INTO delta.`{path}` VALUES (NULL, 'a')"),
+    )
+    .await;
+    assert_eq!(error.sqlstate(), "23502", "{error}");
+    let error = err(
+        &mut session,
+        &format!("INSERT INTO delta.`{path}/no` VALUES (1, 'a')"),
+    )
+    .await;
+    assert_eq!(error.sqlstate(), "58P01", "{error}");
+    assert!(error.to_string().contains("My Table/no"), "{error}");
+    let error = err(&mut session, &format!("DROP TABLE delta.`{path}`")).await;
+    assert_eq!(error.sqlstate(), "0A000", "{error}");
+}
+
+#[tokio::test]
+async fn transaction_reads_a_table_by_path_at_its_first_read_and_does_not_change_it() {
+    let (_guard, path) = table(&[]).await;
+    let mut session = setup("CREATE TABLE s (id INT)").await;
+    let mut other = session_of_its_own(&session);
+    let t = format!("delta.`{path}`");
+    ok(&mut session, &format!("INSERT INTO {t} VALUES (1, 'a')")).await;
+    ok(&mut session, "BEGIN").await;
+    let query = format!("SELECT count(*) FROM {t}");
+    assert_eq!(rows(&mut session, &query).await, "1");
+    ok(&mut other, &format!("INSERT INTO {t} VALUES (2, 'b')")).await;
+    assert_eq!(rows(&mut session, &query).await, "1");
+    let error = err(&mut session, &format!("DELETE FROM {t}")).await;
+    assert_eq!(error.sqlstate(), "0A000", "{error}");
+    ok(&mut session, "ROLLBACK").await;
+    assert_eq!(rows(&mut session, &query).await, "2");
+    ok(&mut session, "BEGIN ISOLATION LEVEL SERIALIZABLE").await;
+    ok(&mut session, &format!("INSERT INTO s SELECT id FROM {t}")).await;
+    let error = err(&mut session, "COMMIT").await;
+    assert_eq!(error.sqlstate(), "0A000", "{error}");
+    assert_eq!(rows(&mut session, "SELECT count(*) FROM s").await, "0");
+}
+
+fn session_of_its_own(session: &tarndb_sql::Session) -> tarndb_sql::Session {
+    crate::support::session(session.database())
+}
+
+#[tokio::test]
+async fn sessions_that_change_one_table_by_path_at_once_lose_nothing() {
+    let (_guard, path) = table(&[]).await;
+    let first = setup("").await;
+    let t = format!("delta.`{path}`");
+    let work = |number: i64| {
+        let mut session = session_of_its_own(&first);
+        let t = t.clone();
+        async move {
+            for round in 0..4 {
+                let id = number * 100 + round;
+                ok(
+                    &mut session,
+                    &format!("INSERT INTO {t} VALUES ({id}, 'x'), ({}, 'y')", id + 50),
+                )
+                .await;
+                let update = format!("UPDATE {t} SET name = 'z' WHERE id = {id}");
+                assert_eq!(count(&mut session, &update).await, 1);
+                let delete = format!("DELETE FROM {t} WHERE id = {}", id + 50);
+                assert_eq!(count(&mut session, &delete).await, 1);
+            }
+        }
+    };
+    futures::future::join_all((0..3).map(work)).await;
+    let mut session = session_of_its_own(&first);
+    let query = format!("SELECT count(*), count(DISTINCT id), min(name), max(name) FROM {t}");
+    assert_eq!(rows(&mut session, &query).await, "12|12|z|z");
+}
+
+#[tokio::test]
+async fn folder_of_parquet_files_is_converted_once_and_then_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let mut session = setup("CREATE TABLE s (id INT); INSERT INTO s VALUES (1), (2)").await;
+    std::fs::create_dir_all(format!("{path}/day=2024-01-02")).unwrap();
+    ok(
+        &mut session,
+        &format!("COPY s TO '{path}/day=2024-01-02/x.parquet'"),
+    )
+    .await;
+    let convert = format!("CONVERT TO DELTA '{path}' PARTITIONED BY (day DATE)");
+    ok(&mut session, &convert).await;
+    assert!(session.take_notices()[0].contains("1 files and 2 rows"));
+    ok(&mut session, &convert).await;
+    assert!(session.take_notices()[0].contains("already"));
+    let delete = format!("DELETE FROM delta.`{path}` WHERE id = 1 AND day = DATE '2024-01-02'");
+    assert_eq!(count(&mut session, &delete).await, 1);
+    let query = format!("SELECT * FROM delta.`{path}`");
+    assert_eq!(rows(&mut session, &query).await, "2|2024-01-02");
+    let error = err(&mut session, &format!("CONVERT TO DELTA '{path}/nothing'")).await;
+    assert!(
+        error.to_string().contains("no file ends in .parquet"),
+        "{error}"
+    );
+    ok(&mut session, "BEGIN").await;
+    let error = err(&mut session, &convert).await;
+    assert_eq!(error.sqlstate(), "0A000", "{error}");
+}
