@@ -243,7 +243,8 @@ impl NativeChange<'_> {
         let mut stream = stream_of(self.scope.engine, plan, &planned.spelling)?;
         let mut found = Found::default();
         while let Some(batch) = stream.next().await {
-            found.take(&batch.map_err(|error| translate(error, &planned.spelling))?)?;
+            let batch = batch.map_err(|error| translate(error, &planned.spelling))?;
+            found.take(&batch, target.provider.files())?;
         }
         self.commit(&target, found, Written::default()).await
     }
@@ -256,7 +257,8 @@ impl NativeChange<'_> {
         let stream = stream_of(self.scope.engine, plan, &planned.spelling)?;
         let writer = self.destination.writer_to(&self.pinned.store);
         let mut found = Found::default();
-        let see = |batch: &_| found.take(batch);
+        let files = target.provider.files();
+        let see = |batch: &_| found.take(batch, files).map(|_| ());
         let written = write_rows(writer, &self.destination, stream, &planned.spelling, see);
         let written = written.await?;
         self.commit(&target, found, written).await
