@@ -15,11 +15,11 @@ use futures::StreamExt as _;
 use tarndb_db::ErrorKind;
 use tarndb_delta::{NativeError, NativeTable, Reads, convert_to_delta};
 use tarndb_storage::Path;
-use tarndb_table::{Field, TableError, TableWriter, Written};
+use tarndb_table::{Field, RowRules, TableError, TableWriter, Written};
 
 use crate::dml::insert::plan_insert;
 use crate::dml::target::{ChangeTarget, Found};
-use crate::dml::update::plan_update_of;
+use crate::dml::update::{plan_update_of, supplied};
 use crate::dml::write::{Destination, stream_of};
 use crate::error::{SqlError, translate::translate};
 use crate::function::{missing, pin_state, store_of};
@@ -206,14 +206,14 @@ struct NativeChange<'a> {
 
 impl NativeChange<'_> {
     async fn insert(&mut self, insert: &Insert) -> Result<u64, SqlError> {
-        let (planned, plan) =
-            plan_insert(self.scope, &self.destination, insert, self.spelling).await?;
-        let plan = self.destination.prepare(plan)?;
+        let destination = self.destination.clone();
+        let (destination, planned, plan) =
+            plan_insert(self.scope, destination, insert, self.spelling).await?;
+        let plan = destination.prepare(plan)?;
         let stream = stream_of(self.scope.engine, plan, &planned.spelling)?;
-        let writer = self.destination.writer_to(&self.pinned.store);
+        let writer = destination.writer_to(&self.pinned.store);
         let ignore = |_: &_| Ok(());
-        let written =
-            write_rows(writer, &self.destination, stream, &planned.spelling, ignore).await?;
+        let written = write_rows(writer, &destination, stream, &planned.spelling, ignore).await?;
         let rows = written.rows;
         let reads = match self.scope.engine.functions.pins.is_read(self.path) {
             true => Reads::Table,
@@ -244,7 +244,7 @@ impl NativeChange<'_> {
         let mut found = Found::default();
         while let Some(batch) = stream.next().await {
             let batch = batch.map_err(|error| translate(error, &planned.spelling))?;
-            found.take(&batch, target.provider.files())?;
+            found.take(&batch, target.provider.kept())?;
         }
         self.commit(&target, found, Written::default()).await
     }
@@ -253,13 +253,15 @@ impl NativeChange<'_> {
         let target = self.target(update.alias.as_deref());
         let planned: Planned = plan_update_of(self.scope, &target, update, self.spelling).await?;
         let plan = self.scope.physical(&planned).await?;
-        let plan = self.destination.prepare(plan)?;
+        let destination = self.destination.clone();
+        let destination = destination.with_supplied(supplied(&self.destination, update));
+        let plan = destination.prepare(plan)?;
         let stream = stream_of(self.scope.engine, plan, &planned.spelling)?;
-        let writer = self.destination.writer_to(&self.pinned.store);
+        let writer = destination.writer_to(&self.pinned.store);
         let mut found = Found::default();
-        let files = target.provider.files();
-        let see = |batch: &_| found.take(batch, files).map(|_| ());
-        let written = write_rows(writer, &self.destination, stream, &planned.spelling, see);
+        let kept = target.provider.kept();
+        let see = |batch: &_| found.take(batch, kept).map(|_| ());
+        let written = write_rows(writer, &destination, stream, &planned.spelling, see);
         let written = written.await?;
         self.commit(&target, found, written).await
     }

@@ -77,7 +77,7 @@ fn new_values(target: &ChangeTarget, update: &Update) -> Result<Vec<SelectItem>,
 
 /// Where the columns of the rows' new form come from: what SET names is given, generated columns
 /// of which it changes an input are computed anew, the rest stays.
-fn supplied(destination: &Destination, update: &Update) -> Supplied {
+pub(crate) fn supplied(destination: &Destination, update: &Update) -> Supplied {
     let fields = &destination.schema.fields;
     let assigned = |place: usize| {
         let field = fields.get(place)?;
