@@ -212,7 +212,7 @@ impl NativeChange<'_> {
         let plan = destination.prepare(plan)?;
         let stream = stream_of(self.scope.engine, plan, &planned.spelling)?;
         let writer = destination.writer_to(&self.pinned.store);
-        let ignore = |_: &_| Ok(());
+        let ignore = |_: &RecordBatch| Ok(());
         let written = write_rows(writer, &destination, stream, &planned.spelling, ignore).await?;
         let rows = written.rows;
         let reads = match self.scope.engine.functions.pins.is_read(self.path) {
@@ -260,7 +260,7 @@ impl NativeChange<'_> {
         let writer = destination.writer_to(&self.pinned.store);
         let mut found = Found::default();
         let kept = target.provider.kept();
-        let see = |batch: &_| found.take(batch, kept).map(|_| ());
+        let see = |batch: &RecordBatch| found.take(batch, kept).map(|_| ());
         let written = write_rows(writer, &destination, stream, &planned.spelling, see);
         let written = written.await?;
         self.commit(&target, found, written).await

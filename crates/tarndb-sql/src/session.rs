@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::visit_relations;
+use futures::FutureExt as _;
 use tarndb_db::{Database, ErrorKind, Retry, RetryPolicy, Transaction, TxnOptions};
 use tarndb_delta::DeltaCodec;
 use tarndb_types::{TxnId, TxnRef};
@@ -164,8 +165,9 @@ impl Session {
                 self.mode = Mode::Auto;
                 self.engine.functions.pins.clear();
                 if let Statement::Convert { url, partitions } = &statement.statement {
-                    let (notice, outcome) =
-                        Box::pin(native::convert(&self.storage, url, partitions)).await?;
+                    let (notice, outcome) = native::convert(&self.storage, url, partitions)
+                        .boxed()
+                        .await?;
                     self.notices.push(notice);
                     return Ok(outcome);
                 }
@@ -333,7 +335,8 @@ impl Session {
             // Only to read the tables of the database that the statement names.
             let txn = retry.begin(options).await?;
             let scope = self.scope(&txn);
-            match native::change(&scope, &self.options, path, statement).await {
+            let changed = native::change(&scope, &self.options, path, statement).boxed();
+            match changed.await {
                 Ok((tag, rows)) => return Ok(Outcome::Count { tag, rows }),
                 Err(error) => retry.after(error).await?,
             }

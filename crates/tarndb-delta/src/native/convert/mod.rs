@@ -65,7 +65,11 @@ pub async fn convert_to_delta(
     for object in &found {
         values.push(partition_values(object.key.as_ref(), &partitions)?);
     }
-    let footers = futures::stream::iter(found.iter().map(|object| read_footer(store, object)));
+    let footers: Vec<_> = found
+        .iter()
+        .map(|object| read_footer(store, object))
+        .collect();
+    let footers = futures::stream::iter(footers);
     let footers: Vec<Footer> = footers.buffered(FOOTERS_AHEAD).try_collect().await?;
     let schema = united(&found, &footers, &partitions)?;
     let rows = footers.iter().map(|footer| footer.rows).sum();
