@@ -15,6 +15,8 @@ use tarndb_types::{TableId, TableVersion};
 use super::error::TravelError;
 use super::log::{TableLog, told};
 use super::{TableTarget, check_files_kept, state_at};
+use crate::catalog::TableEntry;
+use crate::database::Inner;
 use crate::error::DbError;
 use crate::snapshot::Snapshot;
 
@@ -73,7 +75,7 @@ impl Snapshot {
         if from > to {
             return Err(TravelError::Backwards { from, to }.into());
         }
-        check_files_kept(inner, entry, from).await?;
+        check_changes_kept(inner, entry, from).await?;
         let log = TableLog::load(inner, entry).await?;
         let failed = |source| DbError::table(entry.display_name())(TableError::from(source));
         let mut planner = match from.previous() {
@@ -104,5 +106,26 @@ impl Snapshot {
             location: entry.location.clone(),
             table: entry.display_name(),
         })
+    }
+}
+
+/// What a version removed is a file of the one before it.
+async fn check_changes_kept(
+    inner: &Inner,
+    entry: &TableEntry,
+    from: TableVersion,
+) -> Result<(), DbError> {
+    let Some(before) = from.previous() else {
+        return check_files_kept(inner, entry, from).await;
+    };
+    match check_files_kept(inner, entry, before).await {
+        Err(DbError::Travel(TravelError::Vacuumed { table, oldest, .. })) => {
+            Err(DbError::Travel(TravelError::Vacuumed {
+                table,
+                wanted: from,
+                oldest: oldest.map(TableVersion::next),
+            }))
+        }
+        other => other,
     }
 }

@@ -46,10 +46,11 @@ pub(super) async fn announce(
 ) -> Result<Announced, DbError> {
     let inner = &database.inner;
     let before = time_before(inner, options.retention).await?;
-    let times = LogTimes::load(&inner.store, &inner.log).await?;
     let mut txn = database.begin(TxnOptions::default()).await?;
     commit::check_writable(txn.snapshot().catalog())?;
     let head = txn.snapshot().version();
+    // Listed after the head was read, so that its record is among those listed.
+    let times = LogTimes::load(&inner.store, &inner.log).await?;
     let known = times.oldest(head).zip(times.horizon(head, before));
     let (oldest, horizon) = known.ok_or_else(|| open::record_missing(&inner.log, head))?;
     publish::learn_published(inner).await?;

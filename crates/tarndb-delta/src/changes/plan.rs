@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tarndb_table::{DataFile, Deletion, Entry, Schema, TableState};
+use tarndb_table::{DataFile, DataType, Deletion, Entry, Field, Schema, TableState};
 
 use super::fit::check_fit;
 use crate::action::{Action, Add, Cdc, Remove};
@@ -154,10 +154,41 @@ impl FeedPlanner {
             check_fit(schema, &last.schema, *version)?;
         }
         Ok(Some(ChangeFeed {
-            schema: last.schema,
+            schema: Arc::new(relaxed(&last.schema)),
             partition_columns: last.partition_columns,
             versions: self.versions,
         }))
+    }
+}
+
+/// The columns with NULL allowed everywhere: rows of earlier versions may hold what a later
+/// SET NOT NULL forbids.
+fn relaxed(schema: &Schema) -> Schema {
+    let fields = schema.fields.iter();
+    Schema::new(fields.map(relaxed_field).collect())
+}
+
+fn relaxed_field(field: &Field) -> Field {
+    Field {
+        nullable: true,
+        data_type: relaxed_type(&field.data_type),
+        ..field.clone()
+    }
+}
+
+fn relaxed_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(relaxed_field).collect()),
+        DataType::Array { element, .. } => DataType::Array {
+            element: Box::new(relaxed_type(element)),
+            contains_null: true,
+        },
+        DataType::Map { key, value, .. } => DataType::Map {
+            key: key.clone(),
+            value: Box::new(relaxed_type(value)),
+            value_contains_null: true,
+        },
+        other => other.clone(),
     }
 }
 

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 use tarndb_db::{NewTable, Transaction, TxnOptions};
-use tarndb_table::{Schema, Written};
+use tarndb_table::{Schema, Supplied, Supply, Written};
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
@@ -32,7 +32,7 @@ use crate::error::{SqlError, translate::translate};
 use crate::name::Spelling;
 use crate::parser::TableName;
 use crate::session::{Rerun, Session};
-use source::{Reading, Source};
+use source::{Format, Reading, Source};
 
 /// One file and the table it goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,14 +167,19 @@ impl Session {
                 .find_or_create(txn, &name, &sources, options, progress)
                 .await?;
             let destination = Destination::of_table(txn, id, &self.options).await?;
-            let written = self
-                .write_files(&destination, &table, &sources, options, progress, &report)
-                .await?;
-            *report.tables.entry(table).or_default() += written.rows;
-            report.files += u64::try_from(written.files.len()).unwrap_or(u64::MAX);
-            report.bytes += written.bytes;
-            if written.rows > 0 {
-                txn.add_files(id, written, Operation::Append).await?;
+            for (sources, supplied) in shares(&destination, &name, sources, options).await? {
+                // What the rows of one share took from an identity column, the next must not.
+                let destination = Destination::of_table(txn, id, &self.options).await?;
+                let destination = destination.with_supplied(supplied);
+                let written = self
+                    .write_files(&destination, &table, &sources, options, progress, &report)
+                    .await?;
+                *report.tables.entry(table.clone()).or_default() += written.rows;
+                report.files += u64::try_from(written.files.len()).unwrap_or(u64::MAX);
+                report.bytes += written.bytes;
+                if written.rows > 0 {
+                    txn.add_files(id, written, Operation::Append).await?;
+                }
             }
         }
         Ok(report)
@@ -266,6 +271,36 @@ impl Session {
             .await
             .map_err(SqlError::table(&destination.name))
     }
+}
+
+/// The files with the columns that they give. Of a table whose rules fill in columns each file
+/// is looked at before: what it does not name is filled in. Other tables take all at once.
+async fn shares(
+    destination: &Destination,
+    name: &TableName,
+    sources: Vec<Source>,
+    options: &ImportOptions,
+) -> Result<Vec<(Vec<Source>, Supplied)>, SqlError> {
+    let fields = &destination.schema.fields;
+    if !(0..fields.len()).any(|place| destination.rules.fills(place)) {
+        return Ok(vec![(sources, Supplied::all(&destination.schema))]);
+    }
+    let mut shares = Vec::with_capacity(sources.len());
+    for source in sources {
+        let only = [source];
+        let supplied = if options.header || only.iter().all(|s| s.format != Format::Csv) {
+            let given = infer::schema_of(&only, options, name, &mut |_| {}).await?;
+            let supply = fields.iter().map(|field| match given.field(&field.name) {
+                Some(_) => Supply::Given,
+                None => Supply::Omitted,
+            });
+            Supplied::new(supply.collect())
+        } else {
+            Supplied::all(&destination.schema)
+        };
+        shares.push((only.into(), supplied));
+    }
+    Ok(shares)
 }
 
 /// Files by table, in the order in which tables first come.

@@ -217,3 +217,24 @@ async fn an_import_inside_a_transaction_rolls_back_with_it() {
     ok(&mut session, "ROLLBACK").await;
     assert_eq!(rows(&mut session, "SELECT count(*) FROM t").await, "0");
 }
+
+#[tokio::test]
+async fn columns_that_a_file_does_not_name_are_filled_by_the_table_s_rules() {
+    let files = Files::new();
+    let a = files.write("a.csv", "v\n5\n6\n");
+    let b = files.write("b.csv", "d,v\n1,7\nNA,8\n");
+    let c = files.write("c.ndjson", "{\"v\": 9}\n");
+    let mut session = setup(
+        "CREATE TABLE t (
+            id BIGINT GENERATED ALWAYS AS IDENTITY, v INT, d INT DEFAULT 4, g INT GENERATED ALWAYS AS (v * 2)
+        )",
+    )
+    .await;
+    let options = options(&[("t", &a), ("t", &b), ("t", &c)], false);
+    assert_eq!(import(&mut session, &options).await.unwrap().tables["t"], 5);
+    let all = "SELECT v, d, g FROM t ORDER BY v";
+    let found = rows(&mut session, all).await;
+    assert_eq!(found, "5|4|10; 6|4|12; 7|1|14; 8|NULL|16; 9|4|18");
+    let ids = "SELECT count(DISTINCT id), count(id), min(id) > 0 FROM t";
+    assert_eq!(rows(&mut session, ids).await, "5|5|true");
+}

@@ -182,3 +182,34 @@ async fn constraints_and_defaults_come_and_go() {
     let error = err(&mut session, "INSERT INTO t VALUES (2)").await;
     assert_eq!(error.sqlstate(), "23514");
 }
+
+#[tokio::test]
+async fn a_default_that_does_not_fit_its_column_is_refused_when_it_is_made() {
+    for definition in [
+        "x INT DEFAULT 3000000000",
+        "x TINYINT DEFAULT 300",
+        "x DECIMAL(4,2) DEFAULT 12345.678",
+        "x DATE DEFAULT '2020-13-45'",
+        "x INT DEFAULT 'q'",
+        "x INT DEFAULT 1.5",
+    ] {
+        let mut session = setup("").await;
+        let create = format!("CREATE TABLE f ({definition}, y INT)");
+        let error = err(&mut session, &create).await;
+        assert!(
+            chain(&error).contains("does not fit"),
+            "{definition}: {}",
+            chain(&error)
+        );
+    }
+    let mut session = setup("CREATE TABLE f (x INT, y TINYINT)").await;
+    err(&mut session, "ALTER TABLE f ALTER COLUMN y SET DEFAULT 300").await;
+    ok(&mut session, "ALTER TABLE f ALTER COLUMN y SET DEFAULT 100").await;
+    ok(&mut session, "INSERT INTO f (x) VALUES (1)").await;
+    assert_eq!(rows(&mut session, "SELECT * FROM f").await, "1|100");
+    let generated = "CREATE TABLE g (x INT, y TINYINT GENERATED ALWAYS AS (x))";
+    ok(&mut session, generated).await;
+    err(&mut session, "INSERT INTO g (x) VALUES (300)").await;
+    ok(&mut session, "INSERT INTO g (x) VALUES (3)").await;
+    assert_eq!(rows(&mut session, "SELECT * FROM g").await, "3|3");
+}

@@ -137,3 +137,18 @@ async fn rows_are_brought_back_from_an_earlier_version() {
     let query = "SELECT id FROM s.t ORDER BY id";
     assert_eq!(rows(&mut session, query).await, "1; 2");
 }
+
+#[tokio::test]
+async fn changes_before_a_set_not_null_keep_their_nulls() {
+    let mut session = setup(
+        "CREATE TABLE m (k INT, v INT) WITH ('delta.enableChangeDataFeed' = 'true');
+         INSERT INTO m VALUES (1, NULL);
+         UPDATE m SET v = 1;",
+    )
+    .await;
+    ok(&mut session, "ALTER TABLE m ALTER COLUMN v SET NOT NULL").await;
+    let query = "SELECT v, _change_type FROM table_changes('m', 1) ORDER BY _commit_version, v";
+    let found = rows(&mut session, query).await;
+    assert!(found.starts_with("NULL|insert; "), "{found}");
+    assert!(found.contains("1|update_postimage"), "{found}");
+}

@@ -6,6 +6,7 @@
 //! Does not: know what an expression is for (`rules`).
 //! Spec: docs/expressions.md.
 
+mod assign;
 mod calendar;
 mod cast;
 mod error;
@@ -45,6 +46,8 @@ const PARSER_DEPTH: usize = 80;
 pub struct Expression {
     text: String,
     root: Typed,
+    /// What `root` casts to the type of the column that it gives the value of.
+    assigned: Option<Typed>,
 }
 
 impl Expression {
@@ -90,6 +93,7 @@ impl Expression {
         Ok(Self {
             text: text.to_owned(),
             root,
+            assigned: None,
         })
     }
 
@@ -108,7 +112,8 @@ impl Expression {
         }
     }
 
-    /// As [`Self::parse`], for the value of a column of type `to`: cast as Spark assigns.
+    /// As [`Self::parse`], for the value of a column of type `to`: a value that does not fit it
+    /// is an error when it is evaluated, never another value.
     ///
     /// # Errors
     /// As [`Self::parse`], and when the types do not fit.
@@ -119,8 +124,12 @@ impl Expression {
     ) -> Result<Self, ExpressionError> {
         let expression = Self::parse(text, schema)?;
         let lower = Lower { schema, text };
-        let root = lower.cast(expression.root, to.clone())?;
-        Ok(Self { root, ..expression })
+        let root = lower.cast(expression.root.clone(), to.clone())?;
+        Ok(Self {
+            root,
+            assigned: Some(expression.root),
+            ..expression
+        })
     }
 
     /// As it was written.
@@ -160,7 +169,16 @@ impl Expression {
     /// [`ExpressionError::Failed`] for a value outside the calendar.
     pub fn evaluate(&self, batch: &RecordBatch, now_micros: i64) -> Result<ArrayRef, TableError> {
         let rows = Rows { batch, now_micros };
-        evaluate::evaluate(&self.root, rows).map_err(|reason| self.failed(reason))
+        let values = evaluate::evaluate(&self.root, rows).map_err(|reason| self.failed(reason))?;
+        if let Some(assigned) = &self.assigned
+            && assigned.data_type != self.root.data_type
+        {
+            let given = evaluate::evaluate(assigned, rows);
+            let given = given.map_err(|reason| self.failed(reason))?;
+            assign::check(&given, &values, &self.root.data_type)
+                .map_err(|reason| self.failed(reason))?;
+        }
+        Ok(values)
     }
 
     /// Whether it is true, false or NULL for each row; as [`Self::evaluate`].

@@ -144,6 +144,8 @@ impl RowRules {
             }
         }
         for (place, column) in &rules.columns {
+            // A default that does not fit its column is told now and not with the first row.
+            rules.default_value(*place)?;
             if column
                 .generated
                 .as_ref()
