@@ -222,7 +222,7 @@ async fn an_import_inside_a_transaction_rolls_back_with_it() {
 async fn columns_that_a_file_does_not_name_are_filled_by_the_table_s_rules() {
     let files = Files::new();
     let a = files.write("a.csv", "v\n5\n6\n");
-    let b = files.write("b.csv", "d,v\n1,7\nNA,8\n");
+    let b = files.write("b.csv", "d,v\n1,7\n,8\n");
     let c = files.write("c.ndjson", "{\"v\": 9}\n");
     let mut session = setup(
         "CREATE TABLE t (
