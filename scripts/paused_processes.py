@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A process that is stopped (SIGSTOP) at a step and woken when nothing is kept any more.
 
-usage: paused_processes.py [base=URL] [only=NAME]
+usage: paused_processes.py [base=URL] [only=NAME] [most=0]
 
 At each step of a commit, of publishing, of a checkpoint, of a vacuum and of a cleanup of the log the
 process is stopped right there (`TARNDB_TEST_STOP_AT` of debug builds). Then others commit, compact,
@@ -9,6 +9,8 @@ publish, write checkpoints, wait until the retention is over, vacuum and clean u
 stopped process is woken and ends. Nothing that was acknowledged is lost, nothing comes back, what the
 process did is there if and only if it says so, and `check --deep` is clean: right then, and after
 one more retention, vacuum and cleanup.
+
+`most` stops of each work are made (0: all of them; a stop takes about 15 seconds).
 
 The retention is scaled to seconds for all processes (`TARNDB_TEST_HEAD_EXPIRY_MS` of debug builds: a
 quarter of it).
@@ -145,10 +147,10 @@ def run(base, name, command, step):
 
 
 def main():
-    options = arguments(base="", only="")
+    options = arguments(base="", only="", most=0)
     passed = failed = 0
     for name, command, steps in WORK:
-        for step in steps:
+        for step in steps[: options["most"] or None]:
             if options["only"] not in ("", name, step):
                 continue
             try:

@@ -190,7 +190,7 @@ if wants processes; then
     heading "sixteen processes upserting the same new keys"
     step "upsert race" python scripts/upsert_race.py processes=16 keys=2
     heading "processes that are stopped at each step for longer than anything is kept"
-    step "paused processes" python scripts/paused_processes.py
+    step "paused processes" python scripts/paused_processes.py most=1
     heading "four processes, two of deltalake, on one table by path"
     step "native table" python scripts/native_processes.py commits=200
 fi
