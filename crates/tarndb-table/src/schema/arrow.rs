@@ -84,6 +84,11 @@ impl Field {
 impl DataType {
     /// The type as Arrow's; see [`Schema::to_arrow`].
     pub fn to_arrow(&self) -> ArrowType {
+        self.to_arrow_with(Field::to_arrow)
+    }
+
+    /// The type as Arrow's, with the fields of structs as `named` gives them.
+    pub(crate) fn to_arrow_with(&self, named: fn(&Field) -> ArrowField) -> ArrowType {
         match self {
             Self::Boolean => ArrowType::Boolean,
             Self::Byte => ArrowType::Int8,
@@ -104,7 +109,8 @@ impl DataType {
                 element,
                 contains_null,
             } => {
-                let element = ArrowField::new(ELEMENT, element.to_arrow(), *contains_null);
+                let element =
+                    ArrowField::new(ELEMENT, element.to_arrow_with(named), *contains_null);
                 ArrowType::List(Arc::new(element))
             }
             Self::Map {
@@ -112,17 +118,15 @@ impl DataType {
                 value,
                 value_contains_null,
             } => {
-                let key = ArrowField::new(KEY, key.to_arrow(), false);
-                let value = ArrowField::new(VALUE, value.to_arrow(), *value_contains_null);
+                let key = ArrowField::new(KEY, key.to_arrow_with(named), false);
+                let value =
+                    ArrowField::new(VALUE, value.to_arrow_with(named), *value_contains_null);
                 let entry = ArrowType::Struct(Fields::from(vec![key, value]));
                 ArrowType::Map(Arc::new(ArrowField::new(KEY_VALUE, entry, false)), false)
             }
-            Self::Struct(fields) => ArrowType::Struct(
-                fields
-                    .iter()
-                    .map(|field| Arc::new(field.to_arrow()))
-                    .collect(),
-            ),
+            Self::Struct(fields) => {
+                ArrowType::Struct(fields.iter().map(|field| Arc::new(named(field))).collect())
+            }
             Self::Void => ArrowType::Null,
             Self::Variant => ArrowType::Struct(variant_fields()),
         }

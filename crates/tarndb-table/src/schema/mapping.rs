@@ -16,7 +16,6 @@ use arrow_schema::{
     SchemaRef,
 };
 
-use super::arrow::{ELEMENT, KEY, KEY_VALUE, VALUE};
 use super::{DataType, Field, Schema, fold_name};
 
 /// How a field of a table with column mapping is found in files.
@@ -100,30 +99,7 @@ impl Schema {
 impl DataType {
     /// The type as data files have it; see [`Field::to_stored_arrow`].
     pub(crate) fn to_stored_arrow(&self) -> ArrowType {
-        match self {
-            Self::Array {
-                element,
-                contains_null,
-            } => {
-                let element = ArrowField::new(ELEMENT, element.to_stored_arrow(), *contains_null);
-                ArrowType::List(Arc::new(element))
-            }
-            Self::Map {
-                key,
-                value,
-                value_contains_null,
-            } => {
-                let key = ArrowField::new(KEY, key.to_stored_arrow(), false);
-                let value = ArrowField::new(VALUE, value.to_stored_arrow(), *value_contains_null);
-                let entry = ArrowType::Struct(Fields::from(vec![key, value]));
-                ArrowType::Map(Arc::new(ArrowField::new(KEY_VALUE, entry, false)), false)
-            }
-            Self::Struct(fields) => {
-                let stored = |field: &Field| Arc::new(field.to_stored_arrow());
-                ArrowType::Struct(fields.iter().map(stored).collect())
-            }
-            leaf => leaf.to_arrow(),
-        }
+        self.to_arrow_with(Field::to_stored_arrow)
     }
 
     /// Whether a struct field below has another name in files.
