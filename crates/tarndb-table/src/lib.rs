@@ -6,6 +6,8 @@
 //! Spec: Delta PROTOCOL, for the types, partition values, statistics and Parquet layout, which
 //! every codec shares.
 
+pub mod change_files;
+pub mod change_writer;
 pub mod codec;
 pub mod deletion_vector;
 pub mod error;
@@ -14,6 +16,7 @@ pub mod expression;
 pub mod files;
 pub mod fragment;
 pub mod key;
+pub mod not_null;
 pub mod parquet;
 pub mod partition;
 pub mod prune;
@@ -27,6 +30,8 @@ pub mod stats;
 
 pub mod decimal;
 
+pub use change_files::ChangeFiles;
+pub use change_writer::{ChangeWriter, Origin, WrittenChange};
 pub use codec::{
     CheckpointInfo, Commit, CommitStamp, Entry, FileUpdate, LoadRequest, LogPlan, LogRequest,
     MetadataChange, TableCodec, TableDefinition,
@@ -38,6 +43,7 @@ pub use expression::{Expression, ExpressionError};
 pub use files::{Complete, Files, PACKED_MIN, Packed, Packer};
 pub use fragment::{DataFile, data_key};
 pub use key::{KeyColumns, Keys, key_hash, row_text};
+pub use not_null::NotNullCheck;
 pub use parquet::read::{
     DataFileReader, FileToRead, LiveRows, Opened, ReadOptions, Selected, Wanted, file_statistics,
     open_file, parquet_row_count, read_file, read_file_rows, without_int96,

@@ -49,6 +49,9 @@ pub struct TableState {
 /// Property that turns deletion vectors off (`off`), so that changes copy files.
 pub const DELETION_VECTORS_PROPERTY: &str = "tarndb.deletionVectors";
 
+/// Property that asks for a change data feed.
+pub const CHANGE_DATA_FEED_PROPERTY: &str = "delta.enableChangeDataFeed";
+
 impl TableState {
     /// Whether rows are deleted by deletion vectors rather than by rewriting files.
     pub fn deletion_vectors_enabled(&self) -> bool {
@@ -57,6 +60,12 @@ impl TableState {
             setting.is_some_and(|value| value.trim().eq_ignore_ascii_case(word))
         };
         !is(DELETION_VECTORS_PROPERTY, "off") && !is("delta.enableDeletionVectors", "false")
+    }
+
+    /// Whether the table asks for a change data feed.
+    pub fn has_change_feed(&self) -> bool {
+        let asked = self.properties.get(CHANGE_DATA_FEED_PROPERTY);
+        asked.is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
     }
 
     /// Rows of the table; `None` when a file does not say how many it has.

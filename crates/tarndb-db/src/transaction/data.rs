@@ -14,15 +14,14 @@ use tarndb_table::codec::MetadataChange;
 use tarndb_table::parquet::read::parquet_row_count;
 use tarndb_table::{
     DataFile, Deletion, NewColumn, RowIdColumns, RowSet, TableError, TableState, TableWriter,
-    WriteOptions, Written, conform_batch, store_held,
+    WriteOptions, Written, WrittenChange, conform_batch, store_held,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
-use super::feed::Image;
+use super::feed::{Image, images};
 use super::overlay::{FileDeletion, Moved, OverwrittenRows};
 use super::{Overlay, Transaction};
-use crate::change_writer::WrittenChange;
 use crate::compact::Rewritten;
 use crate::error::DbError;
 use crate::scan::{Scan, Scanned};
@@ -147,7 +146,7 @@ impl Transaction {
         for part in written.parts() {
             self.take_identities(id, part).await?;
         }
-        let files = written.into_images().collect();
+        let files = images(written);
         self.overlay(id).await?.add_upserted(files, looked);
         self.changes.did(Operation::Upsert);
         Ok(())
@@ -171,7 +170,7 @@ impl Transaction {
         for part in written.parts() {
             self.take_identities(id, part).await?;
         }
-        let files = written.into_images().collect();
+        let files = images(written);
         self.overlay(id).await?.add_images(files, operation);
         self.changes.did(operation);
         Ok(count)

@@ -9,7 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use tarndb_table::RowSet;
+use tarndb_table::change_files::{DELETE, INSERT, UPDATE_POSTIMAGE, UPDATE_PREIMAGE};
+use tarndb_table::{DataFile, RowSet, WrittenChange};
 use tarndb_txn::Operation;
 
 /// What the rows of an own new file are.
@@ -22,6 +23,22 @@ pub(crate) enum Image {
     Updated,
     /// Rows of the base as they were.
     Kept,
+}
+
+/// Each file of a change with what its rows are.
+pub(crate) fn images(written: WrittenChange) -> Vec<(DataFile, Image)> {
+    let updated = match written.apart {
+        true => Image::Updated,
+        false => Image::Inserted,
+    };
+    let as_images = |files: Vec<DataFile>, image: Image| {
+        let files = files.into_iter();
+        files.map(move |file| (file, image))
+    };
+    let inserted = as_images(written.inserted.files, Image::Inserted);
+    inserted
+        .chain(as_images(written.updated.files, updated))
+        .collect()
 }
 
 /// What is known of the changed rows of one table.
@@ -43,15 +60,6 @@ impl Feed {
     /// What the rows of an own file are.
     pub(crate) fn image(&self, path: &str) -> Image {
         self.images.get(path).copied().unwrap_or_default()
-    }
-
-    /// What new forms of rows of a file are: of a row that the base does not have either, they
-    /// are just inserted.
-    pub(crate) fn image_of_update(&self, path: &str, own: bool) -> Image {
-        match (own, self.image(path)) {
-            (true, Image::Inserted) => Image::Inserted,
-            _ => Image::Updated,
-        }
     }
 
     pub(crate) fn note_file(&mut self, path: &str, image: Image) {
@@ -98,18 +106,18 @@ impl Feed {
         let updated = self.updated.get(path);
         let updated = updated.is_some_and(|rows| rows.contains(position));
         if updated && !self.deleted_updated {
-            "update_preimage"
+            UPDATE_PREIMAGE
         } else {
-            "delete"
+            DELETE
         }
     }
 
     /// The change that the feed tells of the rows of an own file; `None`: none.
     pub(crate) fn change_of_added(&self, path: &str) -> Option<&'static str> {
         match self.image(path) {
-            Image::Inserted => Some("insert"),
-            Image::Updated if self.deleted_updated => Some("insert"),
-            Image::Updated => Some("update_postimage"),
+            Image::Inserted => Some(INSERT),
+            Image::Updated if self.deleted_updated => Some(INSERT),
+            Image::Updated => Some(UPDATE_POSTIMAGE),
             Image::Kept => None,
         }
     }

@@ -8,9 +8,7 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt as _;
-use tarndb_table::{
-    ColumnPath, DataFile, DataType, Deletion, Field, Schema, TableError, TableState, conform_batch,
-};
+use tarndb_table::{ColumnPath, DataFile, NotNullCheck, Schema, TableError, conform_batch};
 use tarndb_types::TableId;
 
 use super::Transaction;
@@ -30,40 +28,22 @@ impl Transaction {
         let entry = self.entry(id)?;
         let name = entry.display_name();
         let error = |error: TableError| DbError::table(name.as_str())(error);
-        let Some((path, field)) = state.schema.field_at(column) else {
-            let column = column.to_string();
-            return Err(error(TableError::NoSuchColumn { column }));
-        };
-        if !field.nullable {
+        let Some(check) = NotNullCheck::new(&state, column).map_err(error)? else {
             return Ok(());
-        }
-        let (present, required) = schemas(&state, &path).ok_or(DbError::Internal {
-            what: "a column that was found is not there",
-        })?;
-        let files = state.files.values();
-        let files: Vec<_> = files
-            .filter(|file| may_hold_null(file, &path, field))
-            .collect();
+        };
         let scan = Scan {
             table: entry,
-            columns: &present,
+            columns: &check.present,
             partition_columns: &state.partition_columns,
         };
-        if let Some(found) = self.null_in(scan, files.clone(), &required).await? {
+        let (whole, required) = (check.whole(), &check.required);
+        if let Some(found) = self.null_in(scan, check.files, required).await? {
             return Err(error(found));
         }
-        let is_deleted = |file: &Arc<DataFile>| file.deletion != Deletion::None;
-        let whole = files.into_iter().filter(is_deleted).map(|file| {
-            let file = DataFile::clone(&file);
-            Arc::new(DataFile {
-                deletion: Deletion::None,
-                ..file
-            })
-        });
-        match self.null_in(scan, whole.collect(), &required).await? {
+        match self.null_in(scan, whole, required).await? {
             None => Ok(()),
             Some(_) => Err(DbError::NullInDeletedRow {
-                column: path.to_string(),
+                column: check.column.to_string(),
                 table: name,
             }),
         }
@@ -91,34 +71,4 @@ impl Transaction {
         }
         Ok(None)
     }
-}
-
-/// The one column of the table in which the path lies, as it is and as it is to be.
-fn schemas(state: &TableState, path: &ColumnPath) -> Option<(Schema, Schema)> {
-    let top = path.parts().next()?;
-    let (_, field) = state.schema.field(top)?;
-    let present = Schema::new(vec![field.clone()]);
-    let mut required = present.clone();
-    let siblings = required.fields_at_mut(path.parents())?;
-    let field = siblings
-        .iter_mut()
-        .find(|field| field.name == path.leaf())?;
-    field.nullable = false;
-    Some((present, required))
-}
-
-/// Statistics that count no NULL rule it out; those of a field inside of another one also count
-/// where the other is NULL, and then say more than there is.
-fn may_hold_null(file: &Arc<DataFile>, path: &ColumnPath, field: &Field) -> bool {
-    if let Some(value) = file.partition_values.get(field.stored_name())
-        && path.is_top()
-    {
-        return value.is_none();
-    }
-    if field.data_type.is_nested() || matches!(field.data_type, DataType::Void) || !path.is_top() {
-        return true;
-    }
-    let stats = file.stats.as_ref();
-    let column = stats.and_then(|stats| stats.columns.get(&vec![field.stored_name().to_owned()]));
-    column.and_then(|column| column.null_count) != Some(0)
 }

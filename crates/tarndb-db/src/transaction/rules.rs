@@ -11,10 +11,8 @@ use std::error::Error;
 use arrow_array::RecordBatch;
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use tarndb_table::codec::MetadataChange;
-use tarndb_table::rules::{CONSTRAINT_PREFIX, Identity};
-use tarndb_table::{
-    RowRules, RuleChange, RuleError, Supplied, TableError, TableState, TableWriter, Written,
-};
+use tarndb_table::rules::CONSTRAINT_PREFIX;
+use tarndb_table::{RowRules, RuleChange, Supplied, TableError, TableState, TableWriter, Written};
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
@@ -185,21 +183,7 @@ impl Transaction {
         }
         let state = self.table(id).await?;
         let name = self.entry(id)?.display_name();
-        let refuse = |error: RuleError| Err(DbError::table(name.as_str())(error.into()));
-        if let Err(error) = RowRules::check_written(&state, written) {
-            return refuse(error);
-        }
-        for used in &written.identities {
-            let field = state.schema.field(&used.column);
-            let identity = field.map(|(_, field)| Identity::of(field)).transpose();
-            let identity = identity.map_err(|error| DbError::table(name.as_str())(error.into()))?;
-            let mark = identity.flatten().and_then(|identity| identity.mark);
-            if mark != used.before {
-                let column = used.column.clone();
-                return refuse(RuleError::IdentityStale { column });
-            }
-        }
-        Ok(())
+        RowRules::check_written(&state, written).map_err(|error| DbError::table(name)(error.into()))
     }
 
     /// Moves the marks of the identity columns from which written rows have their numbers.

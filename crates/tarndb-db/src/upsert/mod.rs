@@ -17,15 +17,15 @@ use futures::stream::BoxStream;
 use futures::{Stream, TryStreamExt as _};
 use tarndb_table::parquet::read::{ReadOptions, read_file_rows};
 use tarndb_table::{
-    DataFile, Field, KeyColumns, LiveRows, RowRules, RowSet, Schema, Supplied, Supply, TableError,
-    TableState, may_match,
+    DataFile, Field, KeyColumns, LiveRows, Origin, RowRules, RowSet, Schema, Supplied, Supply,
+    TableError, TableState, may_match,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
 pub(crate) use source::KeysLooked;
 
-use crate::change_writer::{ChangeWriter, Origin};
+use crate::change_writer::ChangeWriter;
 use crate::error::DbError;
 use crate::scan::{Scan, Scanned};
 use crate::transaction::Transaction;

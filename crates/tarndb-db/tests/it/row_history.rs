@@ -10,11 +10,11 @@ use arrow_array::types::Int64Type;
 use futures::TryStreamExt as _;
 use object_store::prefix::PrefixStore;
 use serde_json::Value;
-use tarndb_db::{CompactOptions, Database, Origin, Snapshot, Transaction};
+use tarndb_db::{CompactOptions, Database, Snapshot, Transaction};
 use tarndb_delta::native::native_changes;
 use tarndb_storage::Path;
 use tarndb_table::parquet::read::{ReadOptions, read_file, read_file_rows};
-use tarndb_table::{DataFile, DataType, Deletion, Field, RowIdColumns, RowSet, TableState};
+use tarndb_table::{DataFile, DataType, Deletion, Field, Origin, RowIdColumns, RowSet, TableState};
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 

@@ -15,8 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use tarndb_db::Origin;
-use tarndb_table::RowSet;
+use tarndb_table::{Origin, RowSet};
 use tarndb_types::{TableId, Uuid};
 
 use crate::error::SqlError;

@@ -15,9 +15,11 @@ use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream, execute_stream,
 };
 use futures::StreamExt;
-use tarndb_db::{Database, Transaction, WrittenChange};
+use tarndb_db::{Database, Transaction};
 use tarndb_storage::{Path, Store};
-use tarndb_table::{RowRules, Schema, Supplied, TableState, TableWriter, WriteOptions, Written};
+use tarndb_table::{
+    RowRules, Schema, Supplied, TableState, TableWriter, WriteOptions, Written, WrittenChange,
+};
 use tarndb_types::TableId;
 
 use crate::dml::Change;

@@ -194,16 +194,27 @@ impl RowRules {
         fingerprint(&state.schema, &state.properties)
     }
 
-    /// Whether written rows were checked against the rules that the table has now.
+    /// Whether written rows may be added to the table as it is now: they were checked against
+    /// its rules, and nobody took the numbers that they have from its identity columns.
     ///
     /// # Errors
-    /// [`RuleError::Unchecked`].
+    /// [`RuleError::Unchecked`], [`RuleError::IdentityStale`].
     pub fn check_written(state: &TableState, written: &Written) -> Result<(), RuleError> {
-        let checked = written.checked.as_deref().unwrap_or_default();
-        if written.files.is_empty() || checked == Self::fingerprint_of(state) {
+        if written.files.is_empty() {
             return Ok(());
         }
-        Err(RuleError::Unchecked)
+        if written.checked.as_deref().unwrap_or_default() != Self::fingerprint_of(state) {
+            return Err(RuleError::Unchecked);
+        }
+        for used in &written.identities {
+            let field = state.schema.field(&used.column);
+            let identity = field.map(|(_, field)| Identity::of(field)).transpose()?;
+            if identity.flatten().and_then(|identity| identity.mark) != used.before {
+                let column = used.column.clone();
+                return Err(RuleError::IdentityStale { column });
+            }
+        }
+        Ok(())
     }
 
     /// The table's columns.
