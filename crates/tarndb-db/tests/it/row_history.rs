@@ -652,3 +652,55 @@ async fn ex_12_row_ids_stay_over_repeated_upserts_deletions_and_compactions() {
     }
     assert_clean(&db).await;
 }
+
+#[tokio::test]
+async fn bc_15_no_row_id_and_no_file_name_comes_back_after_all_rows_are_gone() {
+    for way in ["delete", "overwrite", "delete and compact"] {
+        let world = World::new();
+        let db = world.create().await;
+        let id = create(&db, table_with("t", ROW_TRACKING, "true")).await;
+        let old: Vec<Row> = (0..100).map(|key| (key, 0)).collect();
+        let new: Vec<Row> = (100..120).map(|key| (key, 1)).collect();
+        insert(&db, id, &old).await;
+        let files = |state: &TableState| -> BTreeSet<String> {
+            state.files.values().map(|file| file.path.clone()).collect()
+        };
+        let before = db.snapshot().await.unwrap();
+        let given: BTreeSet<i64> = ids(&tracked(&before, id).await);
+        let named = files(&before.table(id).await.unwrap());
+        let mut txn = begin(&db).await;
+        if way == "overwrite" {
+            let mut writer = txn.writer(id).await.unwrap();
+            writer.write(&batch(&new)).await.unwrap();
+            let written = writer.finish().await.unwrap();
+            txn.overwrite(id, written, false).await.unwrap();
+        } else {
+            delete(&mut txn, id, |_| true).await;
+        }
+        txn.commit().await.unwrap();
+        if way == "delete and compact" {
+            let options = CompactOptions {
+                all: true,
+                ..CompactOptions::default()
+            };
+            db.compact(id, &options).await.unwrap();
+        }
+        if way != "overwrite" {
+            insert(&world.open().await, id, &new).await;
+        }
+        for handle in [world.open().await, db] {
+            let after = handle.snapshot().await.unwrap();
+            let rows = tracked(&after, id).await;
+            assert_eq!(rows.len(), 20, "{way}");
+            let fresh = ids(&rows);
+            assert_eq!(fresh.len(), 20, "{way}");
+            assert!(given.is_disjoint(&fresh), "{way}: {fresh:?}");
+            let files = files(&after.table(id).await.unwrap());
+            assert!(named.is_disjoint(&files), "{way}");
+        }
+    }
+}
+
+fn ids(rows: &[Tracked]) -> BTreeSet<i64> {
+    rows.iter().map(|(_, id, _)| *id).collect()
+}

@@ -175,7 +175,7 @@ async fn old_versions_go_and_those_of_the_retention_stay_readable() {
 }
 
 #[tokio::test]
-async fn a_file_written_long_ago_stays_for_the_retention_after_its_removal() {
+async fn bc_27_a_file_written_long_ago_stays_for_the_retention_after_its_removal() {
     let scene = Scene::new();
     let db = scene.create().await;
     let id = create_table(&db, "t").await;

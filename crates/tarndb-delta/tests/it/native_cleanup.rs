@@ -69,7 +69,7 @@ fn days(days: u64) -> Option<Duration> {
 }
 
 #[tokio::test]
-async fn without_a_checkpoint_one_is_written_before_anything_goes() {
+async fn bc_26_without_a_checkpoint_one_is_written_before_anything_goes() {
     let mut scene = scene(&[("delta.checkpointInterval", "1000")], 100).await;
     let options = NativeCleanup {
         retention: days(0),
@@ -99,7 +99,7 @@ async fn without_a_checkpoint_one_is_written_before_anything_goes() {
 }
 
 #[tokio::test]
-async fn versions_that_are_to_stay_stay_readable() {
+async fn bc_26_versions_that_are_to_stay_stay_readable() {
     // A checkpoint every 10 versions.
     let mut scene = scene(&[], 35).await;
     // The only checkpoints below 15 is that at 10.
@@ -133,7 +133,7 @@ async fn versions_that_are_to_stay_stay_readable() {
 }
 
 #[tokio::test]
-async fn killed_at_any_deletion_the_table_opens_and_the_next_cleanup_ends_it() {
+async fn bc_26_killed_at_any_deletion_the_table_opens_and_the_next_cleanup_ends_it() {
     for killed_at in [0, 1, 9, 19, 20, 21] {
         let mut scene = scene(&[], 25).await;
         let options = NativeCleanup {
