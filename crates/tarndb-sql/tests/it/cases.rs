@@ -69,12 +69,17 @@ async fn foreign_with_an_empty_file(session: &mut tarndb_sql::Session, path: &st
     NativeTable::create(&store, definition).await.unwrap();
     std::fs::create_dir_all(format!("{path}/p=1")).unwrap();
     let source = "SELECT CAST(value AS INT) AS id FROM generate_series(1, 10)";
-    let copies = [("empty", format!("{source} WHERE false")), ("ten", source.to_owned())];
+    let copies = [
+        ("empty", format!("{source} WHERE false")),
+        ("ten", source.to_owned()),
+    ];
     let mut lines = vec![r#"{"commitInfo":{"operation":"WRITE"}}"#.to_owned()];
     for (name, source) in copies {
         let file = format!("p=1/{name}.parquet");
         ok(session, &format!("COPY ({source}) TO '{path}/{file}'")).await;
-        let size = std::fs::metadata(Path::new(path).join(&file)).unwrap().len();
+        let size = std::fs::metadata(Path::new(path).join(&file))
+            .unwrap()
+            .len();
         lines.push(format!(
             r#"{{"add":{{"path":"{file}","partitionValues":{{"p":"1"}},"size":{size},"modificationTime":0,"dataChange":true}}}}"#
         ));
@@ -99,7 +104,11 @@ async fn bc_14_a_partition_with_a_file_of_no_rows_is_deleted_whole() {
         let query = format!("SELECT count(*) FROM {t} WHERE p = 1");
         assert_eq!(rows(&mut session, &query).await, "10");
         let statement = statement.replace("{t}", &t);
-        assert_eq!(count(&mut session, &statement).await, deleted, "{statement}");
+        assert_eq!(
+            count(&mut session, &statement).await,
+            deleted,
+            "{statement}"
+        );
         assert_eq!(rows(&mut session, &query).await, left, "{statement}");
         if left == "0" {
             let live = live_files(&path);
