@@ -285,7 +285,7 @@ impl NativeChange<'_> {
         written: Written,
     ) -> Result<u64, SqlError> {
         let count = found.len();
-        let rows = target.by_path(found);
+        let rows = target.by_path(found).await?;
         // A file without such rows may have been left out by its statistics. What others make
         // of its rows counts as added, which conflicts whatever the partition.
         let reads = match self.scope.engine.functions.pins.is_read(self.path) {

@@ -193,7 +193,7 @@ impl Transaction {
 
     /// Deletes rows by their physical positions, which must all be live in what the transaction
     /// sees, and returns how many. By deletion vectors, or by rewriting the files when the table
-    /// has them off.
+    /// has them off. A file that is named without rows goes with them when it has none.
     ///
     /// # Cost
     /// A ranged GET for each stored vector not yet cached; the files themselves only when they
@@ -212,13 +212,14 @@ impl Transaction {
             return Ok(0);
         }
         let state = self.table(id).await?;
-        let rows = rows.into_iter().filter(|(_, rows)| !rows.is_empty());
         // Boxed, so that the compiler sees that they can be sent.
         let deletions: Vec<_> = rows
+            .into_iter()
             .map(|(path, rows)| self.file_deletion(id, &state, path, rows).boxed())
             .collect();
         let deletions = futures::stream::iter(deletions).buffered(VECTORS_AHEAD);
-        let deletions: Vec<FileDeletion> = deletions.try_collect().await?;
+        let mut deletions: Vec<FileDeletion> = deletions.try_collect().await?;
+        deletions.retain(|deletion| deletion.emptied || !deletion.rows.is_empty());
         if state.deletion_vectors_enabled() {
             self.overlay(id).await?.delete_rows(deletions, operation);
         } else {

@@ -35,7 +35,8 @@ struct Shrinking {
 impl NativeTable {
     /// Deletes rows by file and physical position, and adds written ones in the same commit: a
     /// deletion without new rows, an update with them. `reads` says what was looked at to find
-    /// the rows. Commits nothing when there is nothing to do.
+    /// the rows. A file that is named without rows goes when it has none. Commits nothing when
+    /// there is nothing to do.
     ///
     /// # Errors
     /// `RowsNotLive`; `Conflict` when others changed what was read; as any commit.
@@ -61,12 +62,11 @@ impl NativeTable {
         let vectors = writes_vectors(&state)?;
         let (mut marked, mut copied) = (Vec::new(), Vec::new());
         for (path, rows) in rows {
-            if rows.is_empty() {
-                continue;
-            }
             let (shrinking, total) = self.shrinking(&state, path, &rows).await?;
             if shrinking.all.len() == total {
                 change.removes.push(shrinking.file);
+            } else if rows.is_empty() {
+                continue;
             } else if vectors && shrinking.file.num_records().is_some() {
                 marked.push(shrinking);
             } else {

@@ -45,7 +45,7 @@ pub(crate) async fn delete(change: &mut Change<'_>, delete: &Delete) -> Result<u
     let count = found.len();
     change
         .txn
-        .delete_rows(target.id, target.by_path(found), Operation::Delete)
+        .delete_rows(target.id, target.by_path(found).await?, Operation::Delete)
         .await?;
     Ok(count)
 }

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use tarndb_table::{Origin, RowSet};
+use tarndb_table::{Origin, RowSet, parquet_row_count};
 use tarndb_types::{TableId, Uuid};
 
 use crate::error::SqlError;
@@ -122,14 +122,36 @@ impl ChangeTarget {
         Ok(*query)
     }
 
-    /// Paths of the files with the rows found in them.
-    pub(crate) fn by_path(&self, found: Found) -> BTreeMap<String, RowSet> {
-        let kept = self.provider.kept();
-        found
-            .0
-            .into_iter()
-            .filter_map(|(number, rows)| Some((kept.file(number)?.path.clone(), rows)))
-            .collect()
+    /// Paths of the files with the rows found in them. When rows go, files that were looked at
+    /// and have no rows at all are named too, so that they go with them: other writers leave
+    /// such files, and to delete a partition is to delete all of its files.
+    ///
+    /// # Cost
+    /// None beyond the scan's, which read the footers of the files whose rows the log does not
+    /// count.
+    pub(crate) async fn by_path(&self, found: Found) -> Result<BTreeMap<String, RowSet>, SqlError> {
+        let pinned = self.provider.pinned();
+        let mut by_path = BTreeMap::new();
+        let Found(mut rows) = found;
+        if rows.is_empty() {
+            return Ok(by_path);
+        }
+        for (number, file) in self.provider.kept().all() {
+            if let Some(rows) = rows.remove(&number) {
+                by_path.insert(file.path.clone(), rows);
+                continue;
+            }
+            let count = match file.num_records() {
+                Some(count) => count,
+                None => parquet_row_count(&pinned.store, &pinned.location, &file)
+                    .await
+                    .map_err(SqlError::table(&pinned.name))?,
+            };
+            if count == 0 {
+                by_path.insert(file.path.clone(), RowSet::new());
+            }
+        }
+        Ok(by_path)
     }
 }
 

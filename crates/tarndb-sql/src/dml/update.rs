@@ -110,7 +110,7 @@ pub(crate) async fn update(change: &mut Change<'_>, update: &Update) -> Result<u
     if count == 0 {
         return Ok(0);
     }
-    let rows = target.by_path(found);
+    let rows = target.by_path(found).await?;
     let id = target.id;
     change
         .txn

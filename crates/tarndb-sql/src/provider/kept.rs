@@ -36,6 +36,12 @@ impl Kept {
         files.into_iter().map(number).collect()
     }
 
+    /// All of them, by number.
+    pub(crate) fn all(&self) -> Vec<(u32, Arc<DataFile>)> {
+        let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..).zip(inner.files.iter().cloned()).collect()
+    }
+
     /// The file of a number.
     pub(crate) fn file(&self, number: u32) -> Option<Arc<DataFile>> {
         let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
