@@ -18,6 +18,7 @@ use tarndb_storage::Path;
 use tarndb_table::{Field, RowRules, TableError, TableWriter, Written};
 
 use crate::dml::insert::plan_insert;
+use crate::dml::rows::live_rows;
 use crate::dml::target::{ChangeTarget, Found};
 use crate::dml::update::{plan_update_of, supplied};
 use crate::dml::write::{Destination, stream_of};
@@ -267,7 +268,7 @@ impl NativeChange<'_> {
     }
 
     async fn truncate(&mut self) -> Result<u64, SqlError> {
-        let rows = self.pinned.state.live_rows().unwrap_or_default();
+        let rows = live_rows(&self.pinned).await?;
         let done = self.table.overwrite(Written::default(), None).await;
         done.map_err(failed(self.path))?;
         Ok(rows)

@@ -10,6 +10,7 @@ mod conform;
 mod defaults;
 mod delete;
 pub(crate) mod insert;
+pub(crate) mod rows;
 pub(crate) mod target;
 pub(crate) mod update;
 mod values;
@@ -67,8 +68,11 @@ impl Change<'_> {
 
     /// Removes all rows without reading them.
     pub(crate) async fn truncate(&mut self, name: &TableName) -> Result<u64, SqlError> {
-        let id = self.scope().find(name)?;
-        Ok(self.txn.truncate(id).await?.unwrap_or_default())
+        let (id, pinned) = self.scope().pin(name).await?;
+        match self.txn.truncate(id).await? {
+            Some(rows) => Ok(rows),
+            None => rows::live_rows(&pinned).await,
+        }
     }
 
     /// Notes what a query read.
