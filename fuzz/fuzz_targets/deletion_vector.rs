@@ -37,9 +37,14 @@ fuzz_target!(|bytes: &[u8]| {
     };
     run(async {
         let store = Store::memory(Context::seeded(1));
-        store.put(&Path::from(FILE), rest.to_vec().into()).await.unwrap();
+        store
+            .put(&Path::from(FILE), rest.to_vec().into())
+            .await
+            .unwrap();
         let deletion = Deletion::Stored(descriptor);
         let codec = DeltaCodec::default();
-        let _ = codec.load_deletion(&store, &Path::default(), &deletion).await;
+        let _ = codec
+            .load_deletion(&store, &Path::default(), &deletion)
+            .await;
     });
 });

@@ -4,6 +4,7 @@
 //! bound; what it answers is not judged.
 
 use std::cell::RefCell;
+use std::sync::Once;
 
 use tarndb_delta::{NativeTarget, open_native};
 use tarndb_storage::context::Context;
@@ -20,8 +21,12 @@ pub const HEAD: &str = concat!(
     "\n",
 );
 
-/// Runs `work` to its end on this thread.
+/// Runs `work` to its end on this thread. Only a panic that leaves it ends the run: those inside
+/// the Parquet library are caught, and are errors.
 pub fn run<T>(work: impl Future<Output = T>) -> T {
+    static QUIET: Once = Once::new();
+    // The fuzzer's own hook ends the process at every panic, caught or not.
+    QUIET.call_once(|| std::panic::set_hook(Box::new(|_| {})));
     thread_local! {
         static RUNTIME: RefCell<Runtime> = RefCell::new(
             tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),

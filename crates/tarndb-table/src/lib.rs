@@ -44,6 +44,7 @@ pub use files::{Complete, Files, PACKED_MIN, Packed, Packer};
 pub use fragment::{DataFile, data_key};
 pub use key::{KeyColumns, Keys, key_hash, row_text};
 pub use not_null::NotNullCheck;
+pub use parquet::damage::{check_footer, guarded};
 pub use parquet::read::{
     DataFileReader, FileToRead, LiveRows, Opened, ReadOptions, Selected, Wanted, file_statistics,
     open_file, parquet_row_count, read_file, read_file_rows, without_int96,

@@ -15,7 +15,7 @@ use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::errors::ParquetError;
 use parquet::schema::types::SchemaDescriptor;
 use tarndb_storage::{ObjectInfo, Path, Store};
-use tarndb_table::without_int96;
+use tarndb_table::{guarded, without_int96};
 
 use super::columns::Group;
 use super::source::{CheckpointSource, failure};
@@ -92,7 +92,7 @@ async fn read_file(
     let mask = projection(builder.parquet_schema());
     let builder = builder.with_batch_size(BATCH_ROWS).with_projection(mask);
     let mut stream = builder.build().map_err(fail)?;
-    while let Some(batch) = stream.try_next().await.map_err(fail)? {
+    while let Some(batch) = guarded(stream.try_next()).await.map_err(fail)? {
         let bad = |error: ArrowError| DeltaError::BadCheckpoint {
             file: file.to_string(),
             source: error.into(),
@@ -114,7 +114,7 @@ async fn read_file(
 /// The footer; INT96 timestamps are read as microseconds, for far dates overflow in nanoseconds.
 async fn footer(source: &mut CheckpointSource) -> Result<ArrowReaderMetadata, ParquetError> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let loaded = ArrowReaderMetadata::load_async(source, options).await?;
+    let loaded = guarded(ArrowReaderMetadata::load_async(source, options)).await?;
     let descriptor = loaded.metadata().file_metadata().schema_descr();
     match without_int96(loaded.schema(), descriptor) {
         None => Ok(loaded),

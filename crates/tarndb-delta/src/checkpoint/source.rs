@@ -15,6 +15,7 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use tarndb_storage::{Path, Store, StoreError};
+use tarndb_table::{check_footer, guarded};
 
 use crate::error::DeltaError;
 
@@ -116,7 +117,9 @@ impl AsyncFileReader for CheckpointSource {
             let reader = ParquetMetaDataReader::new()
                 .with_arrow_reader_options(options)
                 .with_prefetch_hint(Some(FOOTER_BYTES));
-            Ok(Arc::new(reader.load_and_finish(self, size_bytes).await?))
+            let footer = guarded(reader.load_and_finish(&mut *self, size_bytes)).await?;
+            check_footer(&footer, size_bytes)?;
+            Ok(Arc::new(footer))
         }
         .boxed()
     }

@@ -2,6 +2,7 @@
 //!
 //! Spec: Delta PROTOCOL, "Data Files"; Apache Parquet format.
 
+pub mod damage;
 pub mod read;
 pub mod write;
 pub mod write_options;

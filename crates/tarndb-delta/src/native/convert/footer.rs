@@ -20,7 +20,9 @@ use parquet::file::statistics::Statistics as Stated;
 use parquet::schema::types::ColumnDescriptor;
 use tarndb_storage::{ObjectInfo, Store};
 use tarndb_table::stats::{truncated_max, truncated_min};
-use tarndb_table::{ColumnStats, DataType, Field, Scalar, Schema, Statistics};
+use tarndb_table::{
+    ColumnStats, DataType, Field, Scalar, Schema, Statistics, check_footer, guarded,
+};
 
 use super::error::ConvertError;
 use crate::native::error::NativeError;
@@ -84,7 +86,11 @@ pub(super) async fn read_footer(store: &Store, object: &ObjectInfo) -> Result<Fo
     let file = object.key.to_string();
     let fetch = Fetch { store, object };
     let reader = ParquetMetaDataReader::new().with_prefetch_hint(Some(FOOTER_BYTES));
-    let metadata = reader.load_and_finish(fetch, object.size_bytes).await;
+    let metadata = guarded(reader.load_and_finish(fetch, object.size_bytes)).await;
+    let metadata = metadata.and_then(|metadata| {
+        check_footer(&metadata, object.size_bytes)?;
+        Ok(metadata)
+    });
     let metadata = metadata.map_err(|source| match source {
         ParquetError::External(source) => match source.downcast::<tarndb_storage::StoreError>() {
             Ok(error) => NativeError::from(*error),

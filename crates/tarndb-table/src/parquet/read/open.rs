@@ -16,6 +16,7 @@ use tarndb_storage::{ObjectId, Store, StoreError};
 
 use super::reader::DataFileReader;
 use crate::error::TableError;
+use crate::parquet::damage::guarded;
 
 pub(super) struct OpenedFile {
     pub(super) reader: DataFileReader,
@@ -29,7 +30,11 @@ impl OpenedFile {
         let failed = |error| read_error(&key, error);
         let mut reader = DataFileReader::new(store, id);
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(by_id);
-        let loaded = ArrowReaderMetadata::load_async(&mut reader, options.clone()).await;
+        let loaded = guarded(ArrowReaderMetadata::load_async(
+            &mut reader,
+            options.clone(),
+        ))
+        .await;
         let mut metadata = loaded.map_err(failed)?;
         let descriptor = metadata.metadata().file_metadata().schema_descr();
         if let Some(schema) = without_int96(metadata.schema(), descriptor) {

@@ -19,6 +19,7 @@ use futures::future::BoxFuture;
 use tarndb_storage::{ObjectId, Store, StoreError, WriteOnce};
 
 use super::ahead::Ahead;
+use crate::parquet::damage::{check_footer, guarded};
 
 /// Bytes at the end of a file that usually hold its whole footer and its page index.
 const FOOTER_BYTES: u64 = 64 << 10;
@@ -107,7 +108,9 @@ impl DataFileReader {
         }
         let hint = usize::try_from(FOOTER_BYTES.min(size_bytes)).ok();
         let reader = ParquetMetaDataReader::new().with_prefetch_hint(hint);
-        Ok(Arc::new(reader.load_and_finish(self, size_bytes).await?))
+        let footer = guarded(reader.load_and_finish(self, size_bytes)).await?;
+        check_footer(&footer, size_bytes)?;
+        Ok(Arc::new(footer))
     }
 
     /// The footer with the page index. One that cannot be read is left out: nothing but speed
@@ -115,7 +118,7 @@ impl DataFileReader {
     async fn add_page_index(&mut self, footer: Arc<ParquetMetaData>) -> Arc<ParquetMetaData> {
         let mut reader = ParquetMetaDataReader::new_with_metadata(ParquetMetaData::clone(&footer))
             .with_page_index_policy(PageIndexPolicy::Optional);
-        let loaded = reader.load_page_index(self).await;
+        let loaded = guarded(reader.load_page_index(self)).await;
         match loaded.and_then(|()| reader.finish()) {
             Ok(with_index) => Arc::new(with_index),
             Err(error) => {

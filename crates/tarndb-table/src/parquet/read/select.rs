@@ -5,6 +5,7 @@
 //! Spec: Delta PROTOCOL, "Reader Requirements for Deletion Vectors".
 
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 
 use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
@@ -23,6 +24,7 @@ use super::{LiveRows, ReadOptions};
 use crate::deletion_vector::RowSet;
 use crate::error::TableError;
 use crate::fragment::DataFile;
+use crate::parquet::damage::panicked;
 use crate::schema::Schema;
 
 /// Which rows of a file are read.
@@ -163,7 +165,9 @@ impl Selected {
         }
         let stream = builder.build().map_err(|error| read_error(&key, error))?;
         let mut positions = self.ranges.into_iter().flatten();
-        let rows = stream.map(move |batch| {
+        // After a panic nothing more comes of the stream.
+        let rows = AssertUnwindSafe(stream).catch_unwind().map(move |batch| {
+            let batch = batch.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
             let batch = batch.map_err(|error| read_error(&key, error))?;
             let positions: Vec<u64> = positions.by_ref().take(batch.num_rows()).collect();
             if positions.len() != batch.num_rows() {
