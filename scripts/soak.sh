@@ -29,6 +29,7 @@ fi
 run commits "$python" scripts/bench_commits.py commits=200 rounds=5
 run kills "$python" scripts/kill_loop.py kills=200 each=10 seed=2024
 run paused "$python" scripts/paused_processes.py
+run native_paused "$python" scripts/native_paused.py
 run processes "$python" scripts/eight_processes.py processes=8 updates=200
 run processes "$python" scripts/compaction_race.py processes=8 updates=100 rewrites=20
 run processes "$python" scripts/upsert_race.py processes=16 keys=20

@@ -193,6 +193,8 @@ if wants processes; then
     step "paused processes" python scripts/paused_processes.py most=1
     heading "four processes, two of deltalake, on one table by path"
     step "native table" python scripts/native_processes.py commits=200
+    heading "processes on a table by path that are stopped for longer than anything is kept"
+    step "native paused" python scripts/native_paused.py most=3
 fi
 
 if wants faults; then

@@ -26,6 +26,7 @@ pub mod open;
 pub mod reading;
 pub mod report;
 pub mod scan;
+mod stopping;
 pub mod stream;
 
 pub use arguments::Arguments;

@@ -12,7 +12,7 @@
 //! tarndb-bench open    table=.. [find=-1] [checkpoint=FOLDER]
 //! tarndb-bench faults  url=.. step=create|work|read [process=0] [transactions=250]
 //!                      [per_handle=25] [seed=1] [option.NAME=VALUE ..]
-//! tarndb-bench native  url=.. step=create|work|read|convert [process=0] [commits=50] [vectors=false]
+//! tarndb-bench native  url=.. step=create|work|once|read|convert [once=append|..] [process=0] [commits=50] [vectors=false]
 //!                      [partitioned=false]
 //! ```
 //!
@@ -26,7 +26,7 @@ use tarndb_bench::faults::{Place, Work};
 use tarndb_bench::goodput::Goodput;
 use tarndb_bench::group::Group;
 use tarndb_bench::lab::{Mode, Setting};
-use tarndb_bench::native::{self, NativeWork};
+use tarndb_bench::native::{self, NativeWork, Once};
 use tarndb_bench::open::Opening;
 use tarndb_bench::reading::Reading;
 use tarndb_bench::stream::{Step, Stream, Streaming};
@@ -242,17 +242,37 @@ fn run_native(mut arguments: Arguments) -> Result<(), BenchError> {
         process: arguments.take("process", "0")?,
         commits: arguments.take("commits", "50")?,
     };
+    let retention = Duration::from_millis(arguments.take("retention_ms", "1000")?);
+    let once: String = arguments.take("once", "")?;
     arguments.finish()?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().build()?;
     match step.as_str() {
+        "once" => {
+            let what = match once.as_str() {
+                "append" => Once::Append,
+                "delete" => Once::Delete,
+                "compact" => Once::Compact,
+                "vacuum" => Once::Vacuum,
+                "cleanup" => Once::Cleanup,
+                "convert" => Once::Convert,
+                _ => {
+                    return Err(BenchError::Argument {
+                        key: "once".to_owned(),
+                        reason: "write append, delete, compact, vacuum, cleanup or convert"
+                            .to_owned(),
+                    });
+                }
+            };
+            runtime.block_on(native::once(&url, what, work.process, retention))
+        }
         "create" => runtime.block_on(native::create(&url, vectors)),
         "work" => runtime.block_on(native::work(&url, work)),
         "read" => runtime.block_on(native::read(&url)),
         "convert" => runtime.block_on(native::convert(&url, partitioned)),
         _ => Err(BenchError::Argument {
             key: "step".to_owned(),
-            reason: "write create, work, read or convert".to_owned(),
+            reason: "write create, work, once, read or convert".to_owned(),
         }),
     }
 }

@@ -2,16 +2,19 @@
 //!
 //! Invariant: each commit is told once, after it stands, with its version and what it did to the
 //! rows; whoever reads the table later can compare.
-//! Does not: measure; it is the TarnDB side of scripts/native_processes.py.
+//! Does not: measure; it is the TarnDB side of scripts/native_processes.py and native_paused.py.
 //! Spec: docs/format/native.md, "Committing".
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int64Type;
 use futures::TryStreamExt as _;
 use tarndb_delta::{
-    DeltaCodec, NativeError, NativeTable, NativeTarget, Reads, convert_to_delta, open_native,
+    DeltaCodec, NativeCleanup, NativeError, NativeTable, NativeTarget, NativeVacuum, Reads,
+    convert_to_delta, open_native,
 };
 use tarndb_storage::{Context, Path, Store, StoreOptions};
 use tarndb_table::{
@@ -22,6 +25,7 @@ use tarndb_types::TableId;
 
 use crate::error::BenchError;
 use crate::scan::{pair_schema, pairs};
+use crate::stopping::Stopping;
 
 /// Ids of one process begin at its number times this.
 const IDS_PER_PROCESS: i64 = 1_000_000;
@@ -81,6 +85,102 @@ pub async fn convert(url: &str, partitioned: bool) -> Result<(), BenchError> {
     Ok(())
 }
 
+/// What a process does once, for scripts/native_paused.py.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Once {
+    /// Appends rows.
+    Append,
+    /// Deletes the first rows of another process.
+    Delete,
+    /// Compacts.
+    Compact,
+    /// Vacuums, and keeps what is younger than the retention.
+    Vacuum,
+    /// Cleans the log up, likewise.
+    Cleanup,
+    /// Makes the folder a table.
+    Convert,
+}
+
+/// Does one thing; how many objects were written or deleted for it stands on stderr as `writes n`.
+///
+/// # Errors
+/// Whatever it ends with, a conflict too, unless the statement is to be run again after it.
+pub async fn once(
+    url: &str,
+    what: Once,
+    process: i64,
+    retention: Duration,
+) -> Result<(), BenchError> {
+    let opened = open(url)?;
+    let stopping = Stopping::new(opened.objects());
+    let store = Store::new(Arc::new(stopping.clone()), url, opened.context().clone());
+    let done = run_once(&store, what, process, retention).await;
+    eprintln_writes(stopping.writes());
+    done
+}
+
+async fn run_once(
+    store: &Store,
+    what: Once,
+    process: i64,
+    retention: Duration,
+) -> Result<(), BenchError> {
+    if what == Once::Convert {
+        let converted = convert_to_delta(store, Vec::new()).await?;
+        line(&format!("{:?}", converted.made));
+        return Ok(());
+    }
+    let mut table = NativeTable::open(store).await?;
+    match what {
+        Once::Append => append(&mut table, process, process * IDS_PER_PROCESS)
+            .await
+            .map(|_| ()),
+        Once::Delete => {
+            let first = process * IDS_PER_PROCESS;
+            delete(store, &mut table, &(first..first + 2).collect()).await
+        }
+        Once::Compact => compact(&mut table).await,
+        Once::Vacuum => {
+            let options = NativeVacuum {
+                retention: Some(retention),
+                force: true,
+                dry_run: false,
+            };
+            let gone = table.vacuum(&options).await?;
+            line(&format!("vacuumed {}", gone.len()));
+            Ok(())
+        }
+        Once::Cleanup | Once::Convert => {
+            let options = NativeCleanup {
+                retention: Some(retention),
+                ..NativeCleanup::default()
+            };
+            let gone = table.clean_log(&options).await?;
+            line(&format!("cleaned {}", gone.files.len()));
+            Ok(())
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "what the script reads")]
+fn eprintln_writes(writes: u64) {
+    eprintln!("writes {writes}");
+}
+
+/// Appends rows with ids from `first` on, and gives these.
+async fn append(table: &mut NativeTable, process: i64, first: i64) -> Result<Vec<i64>, BenchError> {
+    let ids: Vec<i64> = (first..first + ROWS).collect();
+    let rows = pairs(ids.iter().map(|id| (*id, process)))?;
+    let rows = futures::stream::iter([Ok::<_, BenchError>(rows)]);
+    let written = table.write(rows).await?;
+    let commit = table
+        .append(written, BTreeMap::new(), Reads::Nothing)
+        .await?;
+    tell(commit.map(|commit| commit.version.0), "append", &ids);
+    Ok(ids)
+}
+
 /// Commits, and prints one line for each commit: its version, what it did, and to which ids.
 ///
 /// # Errors
@@ -97,15 +197,8 @@ pub async fn work(url: &str, work: NativeWork) -> Result<(), BenchError> {
             let gone: BTreeSet<i64> = own.drain(..own.len().min(3)).collect();
             delete(&store, &mut table, &gone).await?;
         } else {
-            let ids: Vec<i64> = (next..next + ROWS).collect();
+            let ids = append(&mut table, work.process, next).await?;
             next += ROWS;
-            let rows = pairs(ids.iter().map(|id| (*id, work.process)))?;
-            let rows = futures::stream::iter([Ok::<_, BenchError>(rows)]);
-            let written = table.write(rows).await?;
-            let commit = table
-                .append(written, BTreeMap::new(), Reads::Nothing)
-                .await?;
-            tell(commit.map(|commit| commit.version.0), "append", &ids);
             own.extend(ids);
         }
     }
@@ -132,7 +225,7 @@ async fn delete(
 ) -> Result<(), BenchError> {
     loop {
         let mut rows: BTreeMap<String, RowSet> = BTreeMap::new();
-        let state = std::sync::Arc::clone(table.state()?);
+        let state = Arc::clone(table.state()?);
         scan(store, &state, |id, file, at| {
             if gone.contains(&id) {
                 rows.entry(file.to_owned()).or_default().insert(at);

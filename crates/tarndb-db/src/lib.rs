@@ -52,7 +52,6 @@ pub mod upsert;
 pub mod vacuum;
 
 pub use catalog::{CATALOG_NAME, Catalog, DEFAULT_SCHEMA, SchemaEntry, TableEntry};
-pub use change_writer::ChangeWriter;
 pub use check::{CheckReport, Finding, Progress};
 pub use cleanup::{LogCleanupOptions, LogCleanupReport};
 pub use compact::{CompactOptions, CompactReport, Rewritten};

@@ -4,7 +4,7 @@
 //! refused there, with the name of what stands in the way.
 //! Spec: docs/guide/sql.md, "Tables".
 
-use tarndb_table::{ColumnPath, NewColumn, Schema, TableError};
+use tarndb_table::{ColumnPath, MetadataChange, NewColumn, Schema, TableError};
 use tarndb_types::{TableId, Uuid};
 
 use crate::ddl::field;
@@ -64,49 +64,98 @@ impl Change<'_> {
         added: &AddedColumn,
         if_not_exists: bool,
     ) -> Result<(), SqlError> {
-        let new = NewColumn {
-            parents: added.parents.clone(),
-            field: field(&added.column),
-            position: added.position.clone(),
-            seed: Uuid::nil(),
-        };
-        let path = new.path();
         let state = self.txn.table(id).await?;
-        if let Some((first, _)) = state.schema.field_at(&path) {
-            if if_not_exists {
-                return Ok(());
-            }
-            let (first, second) = (first.to_string(), path.to_string());
-            let table = self.txn.entry(id)?.display_name();
-            return Err(SqlError::table(table)(TableError::DuplicateColumn {
-                first,
-                second,
-            }));
+        let table = self.txn.entry(id)?.display_name();
+        if let Some(new) = new_column(&state.schema, &table, added, if_not_exists)? {
+            self.txn.add_column_at(id, new).await?;
         }
-        if !added.column.nullable {
-            return Err(SqlError::Unsupported {
-                what: "ADD COLUMN .. NOT NULL".to_owned(),
-                hint: Some("rows that are there get NULL in the new column".to_owned()),
-            });
-        }
-        self.txn.add_column_at(id, new).await?;
         Ok(())
     }
 
-    /// # Errors
-    /// A column that is not there, with those that may have been meant.
     async fn check_column(&self, id: TableId, column: &ColumnPath) -> Result<(), SqlError> {
         let state = self.txn.table(id).await?;
-        if state.schema.field_at(column).is_some() {
-            return Ok(());
-        }
-        let siblings = siblings(&state.schema, column);
-        Err(SqlError::UnknownColumn {
-            name: column.to_string(),
-            table: Some(self.txn.entry(id)?.display_name()),
-            near: near(column.leaf(), siblings.iter().map(String::as_str)),
-        })
+        check_column(&state.schema, &self.txn.entry(id)?.display_name(), column)
     }
+}
+
+/// The column of ADD COLUMN; `None` when it is there and may be.
+///
+/// # Errors
+/// A name that is taken, NOT NULL.
+pub(crate) fn new_column(
+    schema: &Schema,
+    table: &str,
+    added: &AddedColumn,
+    if_not_exists: bool,
+) -> Result<Option<NewColumn>, SqlError> {
+    let new = NewColumn {
+        parents: added.parents.clone(),
+        field: field(&added.column),
+        position: added.position.clone(),
+        seed: Uuid::nil(),
+    };
+    let path = new.path();
+    if let Some((first, _)) = schema.field_at(&path) {
+        if if_not_exists {
+            return Ok(None);
+        }
+        let (first, second) = (first.to_string(), path.to_string());
+        return Err(SqlError::table(table)(TableError::DuplicateColumn {
+            first,
+            second,
+        }));
+    }
+    if !added.column.nullable {
+        return Err(SqlError::Unsupported {
+            what: "ADD COLUMN .. NOT NULL".to_owned(),
+            hint: Some("rows that are there get NULL in the new column".to_owned()),
+        });
+    }
+    Ok(Some(new))
+}
+
+/// # Errors
+/// A column that is not there, with those that may have been meant.
+pub(crate) fn check_column(
+    schema: &Schema,
+    table: &str,
+    column: &ColumnPath,
+) -> Result<(), SqlError> {
+    if schema.field_at(column).is_some() {
+        return Ok(());
+    }
+    let siblings = siblings(schema, column);
+    Err(SqlError::UnknownColumn {
+        name: column.to_string(),
+        table: Some(table.to_owned()),
+        near: near(column.leaf(), siblings.iter().map(String::as_str)),
+    })
+}
+
+/// COMMENT ON a column or (`None`) the table.
+///
+/// # Errors
+/// A column that is not there.
+pub(crate) fn comment_change(
+    schema: &Schema,
+    table: &str,
+    column: Option<&str>,
+    text: Option<String>,
+) -> Result<MetadataChange, SqlError> {
+    let column = match column {
+        None => None,
+        Some(name) => match schema.field(name) {
+            Some((_, field)) => Some(field.name.clone()),
+            None => {
+                return Err(SqlError::UnknownColumn {
+                    name: name.to_owned(),
+                    table: Some(table.to_owned()),
+                    near: near(name, schema.fields.iter().map(|f| f.name.as_str())),
+                });
+            }
+        },
+    };
+    Ok(MetadataChange::SetComment { column, text })
 }
 
 /// The names beside a column; of none where its parent is not there.

@@ -13,6 +13,7 @@ use tarndb_table::{Field, MetadataChange, RuleChange, Schema, WriteOptions, Writ
 use tarndb_txn::Operation;
 use tarndb_types::{TableId, Uuid};
 
+use crate::alter::comment_change;
 use crate::catalog::INFORMATION_SCHEMA;
 use crate::dml::Change;
 use crate::dml::insert::fill;
@@ -96,8 +97,7 @@ impl Change<'_> {
                 if let Some(id) = self.find_if(name, *if_exists)? {
                     self.alter(id, action).await?;
                 }
-                let is_comment = matches!(action, AlterAction::SetComment { .. });
-                Ok((if is_comment { "COMMENT" } else { "ALTER TABLE" }, None))
+                Ok((action.tag(), None))
             }
             Statement::CreateTable(create) => {
                 Ok(("CREATE TABLE", self.create_table(create).await?))
@@ -210,21 +210,9 @@ impl Change<'_> {
         column: Option<&str>,
         text: Option<String>,
     ) -> Result<(), SqlError> {
-        let column = match column {
-            None => None,
-            Some(name) => {
-                let state = self.txn.table(id).await?;
-                let Some((_, field)) = state.schema.field(name) else {
-                    return Err(SqlError::UnknownColumn {
-                        name: name.to_owned(),
-                        table: Some(self.txn.entry(id)?.display_name()),
-                        near: near(name, state.schema.fields.iter().map(|f| f.name.as_str())),
-                    });
-                };
-                Some(field.name.clone())
-            }
-        };
-        let change = MetadataChange::SetComment { column, text };
+        let state = self.txn.table(id).await?;
+        let table = self.txn.entry(id)?.display_name();
+        let change = comment_change(&state.schema, &table, column, text)?;
         self.txn.change_metadata(id, change).await?;
         Ok(())
     }
@@ -440,7 +428,7 @@ pub(crate) fn properties(
     Ok(properties)
 }
 
-fn property_key(name: &str) -> Result<String, SqlError> {
+pub(crate) fn property_key(name: &str) -> Result<String, SqlError> {
     if name.contains('.') {
         return Ok(name.to_owned());
     }

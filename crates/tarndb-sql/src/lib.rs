@@ -22,6 +22,7 @@ mod import;
 mod information;
 mod name;
 mod native;
+mod native_alter;
 mod options;
 mod outcome;
 mod parser;

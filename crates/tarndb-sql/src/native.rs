@@ -9,19 +9,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::RecordBatch;
 use datafusion::physical_plan::SendableRecordBatchStream;
 use futures::StreamExt as _;
 use tarndb_db::ErrorKind;
 use tarndb_delta::{NativeError, NativeTable, Reads, convert_to_delta};
 use tarndb_storage::Path;
-use tarndb_table::{Field, RowRules, TableError, TableWriter, Written};
+use tarndb_table::{Field, RowRules, TableError, TableWriter, Written, WrittenChange};
 
 use crate::dml::insert::plan_insert;
 use crate::dml::rows::live_rows;
 use crate::dml::target::{ChangeTarget, Found};
 use crate::dml::update::{plan_update_of, supplied};
-use crate::dml::write::{Destination, stream_of};
+use crate::dml::write::{Destination, stream_of, write_updates};
 use crate::error::{SqlError, translate::translate};
 use crate::function::{missing, pin_state, store_of};
 use crate::name::Spelling;
@@ -57,6 +56,7 @@ pub(crate) fn changed(statement: &Statement) -> Option<&str> {
         Statement::Update(update) => &update.table,
         Statement::Delete(delete) => &delete.table,
         Statement::Truncate { name } => name,
+        Statement::AlterTable { name, .. } => name,
         _ => return None,
     })
 }
@@ -66,8 +66,8 @@ pub(crate) fn not_here(path: &str) -> SqlError {
     SqlError::Unsupported {
         what: format!("table {path} by its path here"),
         hint: Some(
-            "a table by path is read in queries, and changed by INSERT, UPDATE, DELETE and \
-             TRUNCATE outside a transaction: it commits by its own log"
+            "a table by path is read in queries, and changed by INSERT, UPDATE, DELETE, TRUNCATE \
+             and ALTER TABLE outside a transaction: it commits by its own log"
                 .to_owned(),
         ),
     }
@@ -141,7 +141,8 @@ impl Pins {
     }
 }
 
-/// Runs a statement that changes the table at `path`, and commits: the command's tag and the rows.
+/// Runs a statement that changes rows of the table at `path`, and commits: the command's tag and
+/// the rows.
 ///
 /// # Cost
 /// That of opening the table; what the statement reads; its files; one PUT of the commit and one
@@ -213,8 +214,7 @@ impl NativeChange<'_> {
         let plan = destination.prepare(plan)?;
         let stream = stream_of(self.scope.engine, plan, &planned.spelling)?;
         let writer = destination.writer_to(&self.pinned.store);
-        let ignore = |_: &RecordBatch| Ok(());
-        let written = write_rows(writer, &destination, stream, &planned.spelling, ignore).await?;
+        let written = write_rows(writer, &destination, stream, &planned.spelling).await?;
         let rows = written.rows;
         let reads = match self.scope.engine.functions.pins.is_read(self.path) {
             true => Reads::Table,
@@ -247,7 +247,7 @@ impl NativeChange<'_> {
             let batch = batch.map_err(|error| translate(error, &planned.spelling))?;
             found.take(&batch, target.provider.kept())?;
         }
-        self.commit(&target, found, Written::default()).await
+        self.commit(&target, found, WrittenChange::default()).await
     }
 
     async fn update(&mut self, update: &Update) -> Result<u64, SqlError> {
@@ -258,12 +258,12 @@ impl NativeChange<'_> {
         let destination = destination.with_supplied(supplied(&self.destination, update));
         let plan = destination.prepare(plan)?;
         let stream = stream_of(self.scope.engine, plan, &planned.spelling)?;
-        let writer = destination.writer_to(&self.pinned.store);
-        let mut found = Found::default();
-        let kept = target.provider.kept();
-        let see = |batch: &RecordBatch| found.take(batch, kept).map(|_| ());
-        let written = write_rows(writer, &destination, stream, &planned.spelling, see);
-        let written = written.await?;
+        let options = Some(destination.options());
+        let writer = self.table.change_writer(options);
+        let writer = writer.map_err(failed(self.path))?;
+        let spelling = &planned.spelling;
+        let written = write_updates(writer, &destination, &target, stream, spelling);
+        let (written, found) = written.await?;
         self.commit(&target, found, written).await
     }
 
@@ -283,7 +283,7 @@ impl NativeChange<'_> {
         &mut self,
         target: &ChangeTarget,
         found: Found,
-        written: Written,
+        written: WrittenChange,
     ) -> Result<u64, SqlError> {
         let count = found.len();
         let rows = target.by_path(found).await?;
@@ -302,24 +302,19 @@ impl NativeChange<'_> {
     }
 }
 
-/// Writes the first columns of a stream; `see` gets every batch whole before it is written.
+/// Writes the rows of a stream.
 async fn write_rows(
     mut writer: TableWriter,
     destination: &Destination,
     mut stream: SendableRecordBatchStream,
     spelling: &Spelling,
-    mut see: impl FnMut(&RecordBatch) -> Result<(), SqlError>,
 ) -> Result<Written, SqlError> {
-    let own = (0..destination.schema.fields.len()).collect::<Vec<_>>();
     while let Some(batch) = stream.next().await {
         let batch = batch.map_err(|error| translate(error, spelling))?;
         if batch.num_rows() == 0 {
             continue;
         }
-        see(&batch)?;
-        let rows = batch.project(&own);
-        let rows = rows.map_err(|error| translate(error.into(), spelling))?;
-        let written = writer.write(&rows).await;
+        let written = writer.write(&batch).await;
         written.map_err(SqlError::table(&destination.name))?;
     }
     let written = writer.finish().await;
@@ -327,7 +322,7 @@ async fn write_rows(
 }
 
 /// What an error of a table by path is to the user.
-fn failed(path: &str) -> impl Fn(NativeError) -> SqlError {
+pub(crate) fn failed(path: &str) -> impl Fn(NativeError) -> SqlError {
     move |error| {
         let (sqlstate, kind, hint) = match &error {
             NativeError::Conflict(_) | NativeError::Busy { .. } => (
@@ -339,6 +334,11 @@ fn failed(path: &str) -> impl Fn(NativeError) -> SqlError {
                 "08007",
                 ErrorKind::Pending,
                 "look for the transaction's id in the table's history before running it again",
+            ),
+            NativeError::NullInDeletedRow { .. } => (
+                "22000",
+                ErrorKind::Invalid,
+                "compact the table, all files of it, and try again",
             ),
             NativeError::Table(_) | NativeError::Log(_) => {
                 return match error {

@@ -90,7 +90,7 @@ pub(crate) fn constraint_properties(
 }
 
 /// `check_1`, or the next number that is free.
-fn free_name(properties: &BTreeMap<String, String>) -> String {
+pub(crate) fn free_name(properties: &BTreeMap<String, String>) -> String {
     let mut number = 1_u32;
     loop {
         let name = format!("check_{number}");
@@ -99,6 +99,18 @@ fn free_name(properties: &BTreeMap<String, String>) -> String {
         }
         number += 1;
     }
+}
+
+/// # Errors
+/// A nested field.
+pub(crate) fn check_default(column: &ColumnPath) -> Result<(), SqlError> {
+    if column.parents().is_empty() {
+        return Ok(());
+    }
+    Err(SqlError::Unsupported {
+        what: "a default of a nested field".to_owned(),
+        hint: Some("give the whole column a default".to_owned()),
+    })
 }
 
 impl Change<'_> {
@@ -123,12 +135,7 @@ impl Change<'_> {
         column: &ColumnPath,
         expression: Option<&str>,
     ) -> Result<(), SqlError> {
-        if !column.parents().is_empty() {
-            return Err(SqlError::Unsupported {
-                what: "a default of a nested field".to_owned(),
-                hint: Some("give the whole column a default".to_owned()),
-            });
-        }
+        check_default(column)?;
         Ok(self.txn.set_default(id, column.leaf(), expression).await?)
     }
 

@@ -23,7 +23,7 @@ use crate::options::SessionOptions;
 use crate::outcome::Outcome;
 use crate::parser::{self, Explain, ParsedStatement, Show, Statement};
 use crate::query::{Scope, Storage};
-use crate::{copy, explain, native, setting, show, vacuum};
+use crate::{copy, explain, native, native_alter, setting, show, vacuum};
 
 /// What the session is in the middle of.
 #[derive(Debug)]
@@ -172,6 +172,9 @@ impl Session {
                     return Ok(outcome);
                 }
                 match native::changed(&statement.statement) {
+                    Some(path) if matches!(statement.statement, Statement::AlterTable { .. }) => {
+                        Box::pin(self.alter_by_path(path, &statement.statement)).await
+                    }
                     Some(path) => Box::pin(self.change_by_path(path, statement)).await,
                     None => Box::pin(self.autocommit(statement)).await,
                 }
@@ -338,6 +341,32 @@ impl Session {
             let changed = native::change(&scope, &self.options, path, statement).boxed();
             match changed.await {
                 Ok((tag, rows)) => return Ok(Outcome::Count { tag, rows }),
+                Err(error) => retry.after(error).await?,
+            }
+        }
+    }
+
+    /// Alters a table by path, and again after a conflict with another writer of it.
+    async fn alter_by_path(
+        &mut self,
+        path: &str,
+        statement: &Statement,
+    ) -> Result<Outcome, SqlError> {
+        let Statement::AlterTable {
+            if_exists, action, ..
+        } = statement
+        else {
+            return Err(native::not_here(path));
+        };
+        let mut retry = Rerun::new(self);
+        loop {
+            let altered = native_alter::alter(&self.storage, path, *if_exists, action).boxed();
+            match altered.await {
+                Ok(notice) => {
+                    self.notices.extend(notice);
+                    let tag = action.tag();
+                    return Ok(Outcome::Done { tag });
+                }
                 Err(error) => retry.after(error).await?,
             }
         }

@@ -152,7 +152,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Deletes rows and adds what a [`ChangeWriter`](crate::ChangeWriter) wrote for them; how
+    /// Deletes rows and adds what a [`ChangeWriter`](tarndb_table::ChangeWriter) wrote for them; how
     /// many rows were deleted.
     ///
     /// # Errors

@@ -17,15 +17,14 @@ use futures::stream::BoxStream;
 use futures::{Stream, TryStreamExt as _};
 use tarndb_table::parquet::read::{ReadOptions, read_file_rows};
 use tarndb_table::{
-    DataFile, Field, KeyColumns, LiveRows, Origin, RowRules, RowSet, Schema, Supplied, Supply,
-    TableError, TableState, may_match,
+    ChangeWriter, DataFile, Field, KeyColumns, LiveRows, Origin, RowRules, RowSet, Schema,
+    Supplied, Supply, TableError, TableState, may_match,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
 pub(crate) use source::KeysLooked;
 
-use crate::change_writer::ChangeWriter;
 use crate::error::DbError;
 use crate::scan::{Scan, Scanned};
 use crate::transaction::Transaction;
@@ -114,7 +113,8 @@ impl Transaction {
         upsert.replace(&mut writer).await?;
         let inserted = upsert.insert(&mut writer).await?;
         let (files_read, deleted) = (upsert.files_read, upsert.deleted);
-        let written = writer.finish().await?;
+        let written = writer.finish().await;
+        let written = written.map_err(DbError::table(name.as_str()))?;
         self.make_room(id, &written.parts()).await?;
         let updated = self.delete_rows(id, deleted, Operation::Upsert).await?;
         self.add_upserted(id, written, source.into_looked()).await?;
@@ -188,9 +188,8 @@ impl<'a> Upsert<'a> {
                     let batch = self.assemble(rows, None)?;
                     let origins: Vec<Origin> = origins.by_ref().take(rows.len()).collect();
                     let supplied = self.replaced();
-                    writer
-                        .write_updated(&batch, &origins, Some(&supplied))
-                        .await?;
+                    let written = writer.write_updated(&batch, &origins, Some(&supplied));
+                    written.await.map_err(|error| self.error(error))?;
                 }
             } else {
                 self.replace_some_columns(writer, &file, &matches).await?;
@@ -260,9 +259,8 @@ impl<'a> Upsert<'a> {
             let batch = self.assemble(now, Some(&rows.batch))?;
             let origins: Vec<Origin> = origins.by_ref().take(now.len()).collect();
             let supplied = self.replaced();
-            writer
-                .write_updated(&batch, &origins, Some(&supplied))
-                .await?;
+            let written = writer.write_updated(&batch, &origins, Some(&supplied));
+            written.await.map_err(|error| self.error(error))?;
         }
         if rest.is_empty() {
             Ok(())
@@ -288,9 +286,9 @@ impl<'a> Upsert<'a> {
         }
         for rows in new.chunks(ROWS_AT_ONCE) {
             let batch = self.assemble(rows, None)?;
-            writer
-                .write_inserted(&batch, Some(&self.inserted()))
-                .await?;
+            let supplied = self.inserted();
+            let written = writer.write_inserted(&batch, Some(&supplied));
+            written.await.map_err(|error| self.error(error))?;
         }
         Ok(new.len() as u64)
     }

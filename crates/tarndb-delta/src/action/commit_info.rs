@@ -147,6 +147,8 @@ pub struct CommitInfo {
     pub engine_info: Option<String>,
     /// The transaction.
     pub txn_id: Option<String>,
+    /// Tags, by which engines know some commits.
+    pub tags: BTreeMap<String, String>,
     /// TarnDB's own part; `None` = another engine's commit.
     pub tarndb: Option<TarnInfo>,
 }
@@ -172,6 +174,8 @@ struct Body<'a> {
     engine_info: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     txn_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    tags: &'a BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tarndb: Option<&'a TarnInfo>,
 }
@@ -197,6 +201,7 @@ impl CommitInfo {
             is_blind_append: map.get("isBlindAppend").and_then(Value::as_bool),
             engine_info: text("engineInfo"),
             txn_id: text("txnId"),
+            tags: texts(map.get("tags")),
             tarndb: map
                 .get("tarndb")
                 .and_then(|value| TarnInfo::deserialize(value).ok()),
@@ -216,6 +221,7 @@ impl CommitInfo {
                 is_blind_append: self.is_blind_append,
                 engine_info: self.engine_info.as_deref(),
                 txn_id: self.txn_id.as_deref(),
+                tags: &self.tags,
                 tarndb: self.tarndb.as_ref(),
             },
         };

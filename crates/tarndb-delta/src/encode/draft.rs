@@ -335,6 +335,12 @@ impl Draft {
                 .lists_writer_feature(feature::IN_COMMIT_TIMESTAMP)
     }
 
+    /// Are row ids to be kept when rows are copied?
+    pub(super) fn keeps_row_ids(&self) -> bool {
+        let listed = self.protocol.lists_writer_feature(feature::ROW_TRACKING);
+        listed && self.is_on(row_ids::ENABLED)
+    }
+
     pub(super) fn is_on(&self, key: &str) -> bool {
         is_on(&self.metadata.configuration, key)
     }

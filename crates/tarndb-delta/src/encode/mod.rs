@@ -22,6 +22,8 @@ mod widen;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use tarndb_table::{Commit, Entry, MetadataChange};
 
 pub(crate) use self::authority::Authority;
@@ -29,11 +31,16 @@ use self::draft::Draft;
 pub(crate) use self::draft::checked_partitioning;
 use self::drop_feature::drop_feature;
 use self::row_ids::RowIds;
-use crate::action::{Action, AppTxn, CommitInfo, DomainMetadata, TarnInfo};
+use crate::action::{Action, AppTxn, Change, CommitInfo, DomainMetadata, TarnInfo};
 use crate::error::DeltaError;
 
 /// Domain in which the database and its log position stand.
 pub(crate) const DOMAIN: &str = "tarndb";
+
+/// Says that a commit changes nothing of the metadata but marks of identity columns.
+const IDENTITY_TAG: &str = "delta.identity.schemaUpdate";
+/// Says that rows which were copied have kept their ids.
+const ROW_IDS_TAG: &str = "delta.rowTracking.preserved";
 
 /// The entry of a commit to a managed table.
 ///
@@ -129,11 +136,28 @@ fn commit_info(commit: &Commit<'_>, draft: &Draft) -> CommitInfo {
         is_blind_append: Some(draft.authority.is_blind_append()),
         engine_info: Some(stamp.engine.to_owned()),
         txn_id: Some(stamp.txn.to_string()),
+        tags: tags(commit, draft),
         tarndb: Some(TarnInfo {
             created: commit.head.is_none(),
             changes: draft.changes.clone(),
         }),
     }
+}
+
+/// What other engines look for in a commit.
+fn tags(commit: &Commit<'_>, draft: &Draft) -> BTreeMap<String, String> {
+    let mut tags = BTreeMap::new();
+    let mut changes = draft.changes.iter();
+    let only_marks = changes.all(|change| matches!(change, Change::Identity { .. }));
+    if only_marks && !draft.changes.is_empty() {
+        tags.insert(IDENTITY_TAG.to_owned(), "true".to_owned());
+    }
+    let changes_files =
+        !(commit.adds.is_empty() && commit.updates.is_empty() && commit.removes.is_empty());
+    if changes_files && draft.keeps_row_ids() {
+        tags.insert(ROW_IDS_TAG.to_owned(), "true".to_owned());
+    }
+    tags
 }
 
 fn app_transactions<'a>(commit: &'a Commit<'_>) -> impl Iterator<Item = Action> + 'a {

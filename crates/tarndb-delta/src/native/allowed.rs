@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use tarndb_table::rules::IDENTITY_MARK;
 
 use super::protocol::writer_features;
 use crate::action::{Metadata, Protocol};
@@ -30,14 +31,16 @@ const FEATURES: [&str; 15] = [
     "vacuumProtocolCheck",
 ];
 
+/// Properties that may be given any value once: files that a transaction has written may have been
+/// written by the one before.
+const ONCE: [&str; 2] = [
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+];
+
 /// Property and the value that it may be given; `None` for any.
-const PROPERTIES: [(&str, Option<&str>); 11] = [
+const PROPERTIES: [(&str, Option<&str>); 9] = [
     ("delta.enableRowTracking", Some("true")),
-    ("delta.rowTracking.materializedRowIdColumnName", None),
-    (
-        "delta.rowTracking.materializedRowCommitVersionColumnName",
-        None,
-    ),
     ("delta.columnMapping.mode", Some("name")),
     ("delta.columnMapping.maxColumnId", None),
     ("delta.enableDeletionVectors", Some("true")),
@@ -88,7 +91,8 @@ pub(crate) fn metadata_change(before: &Metadata, after: &Metadata) -> Result<(),
         let allowed = PROPERTIES.iter().any(|(known, only)| {
             known == key && only.is_none_or(|only| value.eq_ignore_ascii_case(only))
         });
-        if !allowed {
+        let once = ONCE.contains(&key.as_str()) && !old.contains_key(key);
+        if !allowed && !once {
             return Err(format!("property {key}"));
         }
     }
@@ -103,7 +107,9 @@ pub(crate) fn metadata_change(before: &Metadata, after: &Metadata) -> Result<(),
     }
 }
 
-/// A schema without the annotations that an upgrade to column mapping by name gives it.
+/// A schema without the annotations that an upgrade to column mapping by name gives it, and
+/// without the marks of identity columns: whoever takes numbers changes the metadata too, and is
+/// judged by that.
 fn unmapped(schema: &str) -> Option<Value> {
     let mut schema = serde_json::from_str(schema).ok()?;
     strip(&mut schema);
@@ -117,6 +123,7 @@ fn strip(value: &mut Value) {
         Value::Object(members) => {
             let name = members.get("name").cloned();
             if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+                metadata.remove(IDENTITY_MARK);
                 let physical = metadata.get("delta.columnMapping.physicalName");
                 // Another name than the column's means that columns were renamed or replaced.
                 if physical.is_none() || physical == name.as_ref() {

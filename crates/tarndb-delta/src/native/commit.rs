@@ -12,8 +12,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tarndb_log::{After, Appended};
 use tarndb_table::{
-    Commit, CommitStamp, DataFile, Deletion, Entry, FileUpdate, MetadataChange, TableCodec,
-    TableDefinition, TableState,
+    Commit, CommitStamp, DataFile, Deletion, Entry, FileUpdate, MetadataChange, RuleChange,
+    TableCodec, TableDefinition, TableState, Written,
 };
 use tarndb_txn::Operation;
 use tarndb_types::{DatabaseId, DbVersion, TableVersion, TimestampMs, TxnId, Uuid};
@@ -37,10 +37,16 @@ const STALE: Duration = Duration::from_secs(15 * 60);
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) operation: Operation,
+    /// In place of the operation's name.
+    pub(super) name: Option<&'static str>,
+    /// When the first file of deletion vectors can have been written, ms since 1970 UTC.
+    pub(super) vectors_since: Option<i64>,
     pub(super) parameters: BTreeMap<String, String>,
     pub(super) adds: Vec<DataFile>,
     pub(super) updates: Vec<FileUpdate>,
     pub(super) removes: Vec<Arc<DataFile>>,
+    /// The files of the change data feed.
+    pub(super) changes: Vec<DataFile>,
     pub(super) app_txns: BTreeMap<String, i64>,
     pub(super) metadata: Vec<MetadataChange>,
     pub(super) create: Option<TableDefinition>,
@@ -51,15 +57,38 @@ impl Change {
     pub(super) fn new(operation: Operation) -> Self {
         Self {
             operation,
+            name: None,
+            vectors_since: None,
             parameters: BTreeMap::new(),
             adds: Vec::new(),
             updates: Vec::new(),
             removes: Vec::new(),
+            changes: Vec::new(),
             app_txns: BTreeMap::new(),
             metadata: Vec::new(),
             create: None,
             reads: Reads::Nothing,
         }
+    }
+
+    /// Adds written files, and moves the marks of identity columns that gave them numbers.
+    pub(super) fn add(&mut self, written: Written) {
+        if written.files.is_empty() {
+            return;
+        }
+        self.adds.extend(written.files);
+        for used in written.identities {
+            let (column, mark) = (used.column, used.after);
+            let change = RuleChange::MoveIdentity { column, mark };
+            self.metadata.push(MetadataChange::Rule(change));
+        }
+    }
+
+    /// When the first of its files was written, ms since 1970 UTC.
+    fn oldest_file(&self) -> Option<i64> {
+        let files = self.adds.iter().chain(&self.changes);
+        let times = files.map(|file| file.modification_time_ms);
+        times.chain(self.vectors_since).min()
     }
 
     fn is_blind_append(&self) -> bool {
@@ -108,6 +137,7 @@ impl NativeTable {
         let begun = context.monotonic();
         let read_version = self.state.as_ref().map(|state| state.version);
         loop {
+            self.check_not_vacuumed(change.oldest_file())?;
             let (entry, current) = self.encoded(&change, txn, read_version)?;
             if context.monotonic().saturating_sub(self.seen) > STALE {
                 self.catch_up(Some(&current)).await?;
@@ -176,13 +206,13 @@ impl NativeTable {
         let commit = Commit {
             head,
             create: change.create.as_ref(),
-            operation: change.operation.name(),
+            operation: change.name.unwrap_or(change.operation.name()),
             parameters: change.parameters.clone(),
             metrics: BTreeMap::new(),
             adds: &change.adds,
             updates: &change.updates,
             removes: &change.removes,
-            changes: &[],
+            changes: &change.changes,
             app_txns: &change.app_txns,
             metadata: &change.metadata,
             data_change,
@@ -273,6 +303,7 @@ impl NativeTable {
     ) -> Result<(), NativeError> {
         let key = commit_key(self.log.dir(), version);
         let actions = parse_commit(&bytes, key.as_ref())?;
+        self.note_vacuum(version, &actions);
         if let Some(current) = current {
             let judged = match &self.state {
                 Some(before) => judge(current, &Winner::new(version, before, &actions)?)?,

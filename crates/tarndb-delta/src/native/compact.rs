@@ -1,6 +1,6 @@
 //! Compacting a native table: small files, and files with deleted rows, into larger ones.
 //!
-//! Invariant: no row comes or goes, and none changes its partition; the commit says that it only
+//! Invariant: no row comes or goes, and none changes its partition or its id; the commit says that it only
 //! moves rows, so concurrent appends do not stop it.
 //! Does not: keep row positions apart (other engines know no row maps), so a file that another
 //! changed meanwhile is a conflict.
@@ -46,12 +46,12 @@ impl NativeTable {
         }
         let mut change = Change::new(Operation::Rewrite);
         for files in chosen {
-            let mut writer = self.writer()?;
+            let mut copier = self.copier(&state)?;
             for file in &files {
                 let deleted = deleted_rows(&self.store, &self.location, &file.deletion).await?;
-                self.copy(&state, file, &deleted, &mut writer).await?;
+                copier.copy(file, &deleted).await?;
             }
-            change.adds.extend(writer.finish().await?.files);
+            change.adds.extend(copier.finish().await?);
             change.removes.extend(files);
         }
         let files = change.removes.iter().map(|file| file.path.clone());

@@ -14,7 +14,9 @@ use tarndb_table::{Predicate, TableState, may_match};
 use super::allowed::{metadata_change, protocol_change};
 use super::permit::check_native_write;
 use crate::action::{Action, Add, Metadata, Protocol};
+use crate::encode::row_ids::{self, ROW_TRACKING_DOMAIN};
 use crate::error::DeltaError;
+use crate::property::is_on;
 use crate::state::{DeltaState, data_file};
 use crate::{feature, path, schema_json};
 
@@ -87,6 +89,8 @@ pub enum ConflictKind {
     DeleteDelete,
     /// The version creates the table, and it is there.
     Exists,
+    /// A vacuum began that may have deleted the transaction's own new files.
+    Vacuum,
 }
 
 impl ConflictKind {
@@ -105,6 +109,7 @@ impl ConflictKind {
             Self::DeleteRead => "a file that was read was removed",
             Self::DeleteDelete => "a file that is to be removed was removed or changed",
             Self::Exists => "the table was created",
+            Self::Vacuum => "a vacuum may have deleted the new files, which were written long ago",
         }
     }
 }
@@ -156,6 +161,8 @@ pub(crate) struct Current {
     /// Only file actions, and these only move rows.
     pub(crate) only_moves: bool,
     pub(crate) removes: BTreeSet<String>,
+    /// Rows may have moved from files that are removed into new ones.
+    pub(crate) copies: bool,
     pub(crate) protocol: bool,
     pub(crate) metadata: bool,
     pub(crate) domains: BTreeSet<String>,
@@ -177,10 +184,12 @@ impl Current {
             only_moves: true,
             ..Self::default()
         };
+        let mut added = BTreeSet::new();
         for action in actions {
             match action {
                 Action::CommitInfo(_) | Action::Cdc(_) | Action::Sidecar(_) => continue,
                 Action::Add(add) => {
+                    added.insert(path::table_path(&add.path)?);
                     current.adds = true;
                     current.only_moves &= !add.data_change;
                     continue;
@@ -205,6 +214,8 @@ impl Current {
             }
             current.only_moves = false;
         }
+        let removes = &current.removes;
+        current.copies = !removes.is_empty() && !added.is_subset(removes);
         Ok(current)
     }
 
@@ -221,8 +232,6 @@ impl Current {
         }
     }
 }
-
-const ROW_TRACKING_DOMAIN: &str = "delta.rowTracking";
 
 /// A transaction that was committed first.
 #[derive(Debug)]
@@ -377,6 +386,11 @@ fn check_definitions(current: &Current, winner: &Winner<'_>) -> Result<Option<Ju
         }
         if let Err(detail) = metadata_change(&delta.metadata, after) {
             return conflict(detail);
+        }
+        // The new files do not have the ids that their rows got by this.
+        let tracks = |metadata: &Metadata| is_on(&metadata.configuration, row_ids::ENABLED);
+        if current.copies && tracks(after) && !tracks(&delta.metadata) {
+            return conflict(format!("property {}", row_ids::ENABLED));
         }
     }
     Ok(None)

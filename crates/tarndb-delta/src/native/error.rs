@@ -87,6 +87,15 @@ pub enum NativeError {
         /// The column.
         column: String,
     },
+    /// A column that is to be NOT NULL has NULL in a row that is deleted but still in its file.
+    #[error(
+        "a deleted row has NULL in the column, and readers see the column before they see that \
+         the row is deleted: column={column}; compact the table first"
+    )]
+    NullInDeletedRow {
+        /// The column.
+        column: String,
+    },
     /// A folder of Parquet files that cannot be made a table.
     #[error(transparent)]
     Convert(#[from] ConvertError),
@@ -111,7 +120,7 @@ impl NativeError {
     }
 
     /// Is there no table at all?
-    pub(super) fn is_no_table(&self) -> bool {
+    pub fn is_no_table(&self) -> bool {
         let Self::Table(TableError::Format { source, .. }) = self else {
             return false;
         };

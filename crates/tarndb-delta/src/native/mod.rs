@@ -7,16 +7,18 @@
 //! - `open`: reading, by version or time; `catalog`: with what a catalog says; `changes`: the
 //!   change feed; `history`.
 //! - `protocol`, `permit`: which tables may be written.
-//! - [`table`]: a table open for writing; `write`, `rows`, `compact`: what can be done to it.
+//! - [`table`]: a table open for writing; `write`, `rows`, `compact`, `alter`: what can be done
+//!   to it; `copy`, `feed`: what these need.
 //! - `commit`: the loop that commits; [`conflict`], `allowed`: who may be committed after whom.
 //! - `convert`: a folder of Parquet files becomes a table.
 //! - `checksum`: the file beside a commit.
-//! - `cleanup`, `vacuum`: what of the log, and of the files, nothing needs any more.
+//! - `cleanup`, `vacuum`, `vacuum_mark`: what of the log, and of the files, nothing needs any more.
 
 pub(crate) mod permit;
 pub(crate) mod protocol;
 
 mod allowed;
+mod alter;
 mod catalog;
 mod changes;
 mod checksum;
@@ -25,13 +27,16 @@ mod commit;
 mod compact;
 pub mod conflict;
 mod convert;
+mod copy;
 pub mod error;
+mod feed;
 mod history;
 mod open;
 mod rows;
 pub mod table;
 mod times;
 mod vacuum;
+mod vacuum_mark;
 mod write;
 
 pub use catalog::{CatalogTail, RatifiedCommit, RatifiedContent, open_with_tail};

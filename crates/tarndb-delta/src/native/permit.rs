@@ -5,10 +5,7 @@
 //! Does not: judge reading (`feature::check_read`).
 //! Spec: Delta PROTOCOL, "Requirements for Writers"; docs/format/native.md, "Protocol".
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
-use tarndb_table::{DataType, Field, Schema};
+use tarndb_table::{DataType, Schema};
 
 use super::protocol::writer_features;
 use crate::action::{Metadata, Protocol};
@@ -21,36 +18,42 @@ enum Duty {
     Fulfilled,
     /// Nothing while the property is not `true`.
     Property(&'static str),
-    /// Nothing while no field's metadata has a key that begins so.
-    FieldKey(&'static str),
-    /// Nothing while the column mapping mode is `none`.
-    Mapping,
+    /// Nothing while no column has a variant in it.
+    Variant,
 }
 
 /// Features that native tables may have. Not on the list: those that ask something of every commit
 /// which is not done here.
-const DUTIES: [(&str, Duty); 17] = [
+const DUTIES: [(&str, Duty); 25] = [
     ("appendOnly", Duty::Fulfilled),
     // Rows are filled and checked when they are written; what cannot be evaluated stops them.
     ("invariants", Duty::Fulfilled),
     ("checkConstraints", Duty::Fulfilled),
-    (
-        "changeDataFeed",
-        Duty::Property("delta.enableChangeDataFeed"),
-    ),
     ("generatedColumns", Duty::Fulfilled),
-    ("columnMapping", Duty::Mapping),
-    ("identityColumns", Duty::FieldKey("delta.identity.")),
+    ("allowColumnDefaults", Duty::Fulfilled),
+    // The marks move in the commit that takes the numbers, which is a change of metadata.
+    ("identityColumns", Duty::Fulfilled),
+    // Commits whose own files do not tell the changes write files that do.
+    ("changeDataFeed", Duty::Fulfilled),
+    ("columnMapping", Duty::Fulfilled),
+    ("typeWidening", Duty::Fulfilled),
     ("deletionVectors", Duty::Fulfilled),
     ("timestampNtz", Duty::Fulfilled),
+    // Files are numbered when a commit is encoded, on each head anew; copied rows keep their ids.
+    ("rowTracking", Duty::Fulfilled),
+    // New files have statistics of the columns; none says that it is clustered.
+    ("clustering", Duty::Fulfilled),
     // Classic checkpoints stay legal with it.
     ("v2Checkpoint", Duty::Fulfilled),
     ("domainMetadata", Duty::Fulfilled),
     ("inCommitTimestamp", Duty::Fulfilled),
     ("vacuumProtocolCheck", Duty::Fulfilled),
-    ("allowColumnDefaults", Duty::Fulfilled),
-    // Checkpoints are made at the newest version only, and nothing is cleaned up.
+    // Checkpoints are made at the newest version only; the log's cleanup obeys it.
     ("checkpointProtection", Duty::Fulfilled),
+    ("variantType", Duty::Variant),
+    ("variantType-preview", Duty::Variant),
+    ("variantShredding", Duty::Variant),
+    ("variantShredding-preview", Duty::Variant),
     (
         "icebergCompatV1",
         Duty::Property("delta.enableIcebergCompatV1"),
@@ -58,6 +61,10 @@ const DUTIES: [(&str, Duty); 17] = [
     (
         "icebergCompatV2",
         Duty::Property("delta.enableIcebergCompatV2"),
+    ),
+    (
+        "icebergCompatV3",
+        Duty::Property("delta.enableIcebergCompatV3"),
     ),
 ];
 
@@ -71,31 +78,16 @@ impl Duty {
                 .get(*key)
                 .filter(|value| value.eq_ignore_ascii_case("true"))
                 .map(|_| (*key).to_owned()),
-            Self::FieldKey(prefix) => schema
+            Self::Variant => schema
                 .fields
                 .iter()
-                .find_map(|field| annotated(field, prefix)),
-            Self::Mapping => configuration
-                .get("delta.columnMapping.mode")
-                .filter(|mode| !mode.eq_ignore_ascii_case("none"))
-                .map(|mode| format!("delta.columnMapping.mode={mode}")),
+                .find(|field| {
+                    let variant = |data_type: &DataType| *data_type == DataType::Variant;
+                    field.data_type.any(&variant)
+                })
+                .map(|field| format!("column {}", field.name)),
         }
     }
-}
-
-/// The first field, nested ones included, with a metadata key that begins with `prefix`.
-fn annotated(field: &Field, prefix: &str) -> Option<String> {
-    let has =
-        |metadata: &BTreeMap<String, Value>| metadata.keys().any(|key| key.starts_with(prefix));
-    if has(&field.metadata) {
-        return Some(format!("column {}", field.name));
-    }
-    let nested = |data_type: &DataType| match data_type {
-        DataType::Struct(fields) => fields.iter().any(|field| has(&field.metadata)),
-        _ => false,
-    };
-    let found = field.data_type.any(&nested);
-    found.then(|| format!("a field of column {}", field.name))
 }
 
 /// Checks a table before a commit to it.
@@ -176,12 +168,7 @@ mod tests {
             (3, vec![("delta.constraints.c", "a > 0")], "{}", "ok"),
             // What the version does not imply is not honoured by anybody.
             (2, vec![("delta.constraints.c", "a > 0")], "{}", "ok"),
-            (
-                4,
-                vec![("delta.enableChangeDataFeed", "true")],
-                "{}",
-                "changeDataFeed (delta.enableChangeDataFeed)",
-            ),
+            (4, vec![("delta.enableChangeDataFeed", "true")], "{}", "ok"),
             (4, vec![], used, "ok"),
             (6, vec![], "{}", "ok"),
             (8, vec![], "{}", "writer version 8"),
@@ -194,13 +181,15 @@ mod tests {
     fn listed_feature_is_fulfilled_or_idle_or_refused_by_name() {
         for (name, field, expected) in [
             ("invariants", r#"{"delta.invariants":"{}"}"#, "ok"),
+            ("identityColumns", r#"{"delta.identity.start":1}"#, "ok"),
+            ("rowTracking", "{}", "ok"),
+            ("clustering", "{}", "ok"),
+            ("collations", "{}", "collations"),
             (
-                "identityColumns",
-                r#"{"delta.identity.start":1}"#,
-                "identityColumns (column a)",
+                "materializePartitionColumns",
+                "{}",
+                "materializePartitionColumns",
             ),
-            ("rowTracking", "{}", "rowTracking"),
-            ("clustering", "{}", "clustering"),
             ("com.example.x", "{}", "com.example.x"),
             ("allowColumnDefaults", r#"{"CURRENT_DEFAULT":"1"}"#, "ok"),
             ("allowColumnDefaults", "{}", "ok"),
@@ -209,5 +198,10 @@ mod tests {
         ] {
             assert_eq!(judged(&listed(name), &[], field), expected);
         }
+        let on = [("delta.enableIcebergCompatV2", "true")];
+        assert_eq!(
+            judged(&listed("icebergCompatV2"), &on, "{}"),
+            "icebergCompatV2 (delta.enableIcebergCompatV2)"
+        );
     }
 }

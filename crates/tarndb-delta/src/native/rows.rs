@@ -8,16 +8,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::TryStreamExt as _;
 use tarndb_table::{
-    DataFile, FileUpdate, ReadOptions, RowSet, TableCodec as _, TableState, TableWriter, Written,
-    parquet_row_count, read_file_rows,
+    DataFile, FileUpdate, RowSet, TableCodec as _, TableState, WrittenChange, parquet_row_count,
 };
 use tarndb_txn::Operation;
 
 use super::commit::{Change, NativeCommit};
 use super::conflict::Reads;
 use super::error::NativeError;
+use super::feed::has_feed;
 use super::protocol::has_feature;
 use super::table::NativeTable;
 use crate::effects::deleted_rows;
@@ -33,9 +32,11 @@ struct Shrinking {
 }
 
 impl NativeTable {
-    /// Deletes rows by file and physical position, and adds written ones in the same commit: a
-    /// deletion without new rows, an update with them. `reads` says what was looked at to find
-    /// the rows. A file that is named without rows goes when it has none. Commits nothing when
+    /// Deletes rows by file and physical position, and adds what was written for them in the same
+    /// commit: a deletion without new rows, an update with them. Rows that come as a plain
+    /// [`Written`](tarndb_table::Written) are new ones; a [`Self::change_writer`] knows which
+    /// rows they replace. `reads` says what was looked at to find the rows. A file that is named
+    /// without rows goes when it has none. Commits nothing when
     /// there is nothing to do.
     ///
     /// # Errors
@@ -43,26 +44,49 @@ impl NativeTable {
     ///
     /// # Cost
     /// A ranged GET per file that has a vector already; one PUT for large new vectors; the files
-    /// themselves where they are copied.
+    /// themselves where they are copied. With a change data feed, unless rows are only deleted
+    /// by vectors: about two GETs per file with changed rows, one PUT per partition.
     pub async fn change_rows(
         &mut self,
         rows: BTreeMap<String, RowSet>,
-        written: Written,
+        written: impl Into<WrittenChange>,
         reads: Reads,
     ) -> Result<Option<NativeCommit>, NativeError> {
-        self.check_written(&written)?;
+        let written = written.into();
+        for part in written.parts() {
+            self.check_written(part)?;
+        }
+        check_replaced(&rows, &written)?;
         let state = Arc::clone(self.state()?);
-        let mut change = Change::new(if written.files.is_empty() {
+        let mut change = Change::new(if written.is_empty() {
             Operation::Delete
         } else {
             Operation::Update
         });
-        change.adds = written.files;
         change.reads = reads;
-        let vectors = writes_vectors(&state)?;
+        let copies = self.delete(&state, &rows, &mut change).await?;
+        if has_feed(&state)? && (copies || !written.updated.files.is_empty()) {
+            change.changes = self.tell_changes(&state, &rows, &written).await?;
+        }
+        change.add(written.inserted);
+        change.add(written.updated);
+        if change.adds.is_empty() && change.updates.is_empty() && change.removes.is_empty() {
+            return Ok(None);
+        }
+        self.commit(change).await.map(Some)
+    }
+
+    /// Adds to `change` what deletes the rows; whether it copies files without them.
+    async fn delete(
+        &self,
+        state: &TableState,
+        rows: &BTreeMap<String, RowSet>,
+        change: &mut Change,
+    ) -> Result<bool, NativeError> {
+        let vectors = writes_vectors(state)?;
         let (mut marked, mut copied) = (Vec::new(), Vec::new());
         for (path, rows) in rows {
-            let (shrinking, total) = self.shrinking(&state, path, &rows).await?;
+            let (shrinking, total) = self.shrinking(state, path, rows).await?;
             if shrinking.all.len() == total {
                 change.removes.push(shrinking.file);
             } else if rows.is_empty() {
@@ -73,6 +97,7 @@ impl NativeTable {
                 copied.push(shrinking);
             }
         }
+        change.vectors_since = Some(self.store.context().now().0).filter(|_| !marked.is_empty());
         let sets: Vec<_> = marked.iter().map(|file| Arc::clone(&file.all)).collect();
         let stored = self
             .codec
@@ -84,33 +109,32 @@ impl NativeTable {
                 new: Some(vector),
             });
         }
-        if !copied.is_empty() {
-            let mut writer = self.writer()?;
-            for shrinking in &copied {
-                self.copy(&state, &shrinking.file, &shrinking.all, &mut writer)
-                    .await?;
-            }
-            change.adds.extend(writer.finish().await?.files);
-            change
-                .removes
-                .extend(copied.into_iter().map(|file| file.file));
+        if copied.is_empty() {
+            return Ok(false);
         }
-        if change.adds.is_empty() && change.updates.is_empty() && change.removes.is_empty() {
-            return Ok(None);
+        let mut copier = self.copier(state)?;
+        for shrinking in &copied {
+            copier.copy(&shrinking.file, &shrinking.all).await?;
         }
-        self.commit(change).await.map(Some)
+        change.adds.extend(copier.finish().await?);
+        let copied = copied.into_iter().map(|file| file.file);
+        change.removes.extend(copied);
+        Ok(true)
     }
 
     /// The file of `path` with `rows` gone, and how many rows it has in all.
     async fn shrinking(
         &self,
         state: &TableState,
-        path: String,
+        path: &str,
         rows: &RowSet,
     ) -> Result<(Shrinking, u64), NativeError> {
-        let Some(file) = state.files.get(&path) else {
-            let rows = rows.len();
-            return Err(NativeError::RowsNotLive { file: path, rows });
+        let not_live = |rows: u64| {
+            let file = path.to_owned();
+            Err(NativeError::RowsNotLive { file, rows })
+        };
+        let Some(file) = state.files.get(path) else {
+            return not_live(rows.len());
         };
         let deleted = deleted_rows(&self.store, &self.location, &file.deletion).await?;
         let total = match file.num_records() {
@@ -123,36 +147,30 @@ impl NativeTable {
         };
         let wrong = rows.intersection_len(&deleted) + (rows.len() - within);
         if wrong > 0 {
-            let rows = wrong;
-            return Err(NativeError::RowsNotLive { file: path, rows });
+            return not_live(wrong);
         }
         let all = Arc::new(deleted.as_ref() | rows);
         Ok((Shrinking { file, all }, total))
     }
+}
 
-    /// Copies the rows of a file that are not in `deleted`.
-    pub(super) async fn copy(
-        &self,
-        state: &TableState,
-        file: &DataFile,
-        deleted: &RowSet,
-        writer: &mut TableWriter,
-    ) -> Result<(), NativeError> {
-        let rows = read_file_rows(
-            &self.store,
-            &self.location,
-            file,
-            &state.schema,
-            &state.partition_columns,
-            Some(deleted),
-            ReadOptions::default(),
-        );
-        let mut rows = rows.await?;
-        while let Some(rows) = rows.try_next().await? {
-            writer.write(&rows.batch).await?;
+/// A row that has a new form goes, else there would be two with one id.
+fn check_replaced(
+    rows: &BTreeMap<String, RowSet>,
+    written: &WrittenChange,
+) -> Result<(), DeltaError> {
+    for (path, replaced) in &written.replaced {
+        let gone = rows
+            .get(path)
+            .map_or(0, |rows| rows.intersection_len(replaced));
+        if gone < replaced.len() {
+            return Err(DeltaError::IllegalCommit {
+                rule: "a row that has a new form is deleted",
+                detail: path.clone(),
+            });
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Does the table want deletion vectors?

@@ -19,6 +19,7 @@ use super::commit::{Change, NativeCommit};
 use super::conflict::Reads;
 use super::error::NativeError;
 use super::permit::check_native_write;
+use super::vacuum_mark::SeenVacuum;
 use crate::DeltaCodec;
 use crate::action::Action;
 use crate::checkpoint::write::write_checkpoint;
@@ -47,6 +48,8 @@ pub struct NativeTable {
     totals: Option<Totals>,
     /// When the end of the log was last looked at.
     pub(super) seen: Duration,
+    /// The last vacuum that was seen to begin since this handle is open.
+    pub(super) vacuum: Option<SeenVacuum>,
     pub(super) commit_time: Duration,
 }
 
@@ -86,6 +89,7 @@ impl NativeTable {
         Self {
             log: LogDir::new(store.clone(), path::log_dir(&location)),
             seen: store.context().monotonic(),
+            vacuum: None,
             store: store.clone(),
             location,
             codec: DeltaCodec::default(),

@@ -5,7 +5,7 @@
 //! had for longer than the retention, and that the log knows as removed or a writer of ours
 //! named; foreign files never.
 //! Does not: know of other engines' writers that are stopped for longer than the retention
-//! before they commit; nothing in the format announces a vacuum.
+//! before they commit; writers of this build are told by a commit (`vacuum_mark`).
 //! Spec: docs/format/native.md, "Vacuum"; Delta PROTOCOL, "vacuumProtocolCheck".
 
 use std::collections::BTreeSet;
@@ -50,15 +50,25 @@ impl NativeTable {
     /// those of the store, after which a part may be gone. Running it again goes on.
     ///
     /// # Cost
-    /// A LIST of the table, the state at the cutoff, a GET per commit since, and a DELETE per
-    /// file.
+    /// A LIST of the table, the state at the cutoff, a GET per commit since, a commit where files
+    /// go that no commit names, and a DELETE per file.
     pub async fn vacuum(&mut self, options: &NativeVacuum) -> Result<Vec<ObjectInfo>, NativeError> {
         self.refresh().await?;
         let retention_ms = self.vacuum_retention_ms(options)?;
         let before = TimestampMs(self.store_time().await?.0.saturating_sub(retention_ms));
         let listing = self.store.list_after(&self.location, None).await?;
-        let named = self.named(&listing, before).await?;
-        let doomed = plan(&self.location, &named, &listing, before);
+        let mut named = self.named(&listing, before).await?;
+        let mut doomed = plan(&self.location, &named, &listing, before);
+        let removed = self.keys(&named.removed);
+        // A writer that sleeps may still have to commit a file that no commit names.
+        if !options.dry_run && doomed.iter().any(|object| !removed.contains(&object.key)) {
+            let seen = self.version()?.0;
+            self.announce_vacuum(retention_ms).await?;
+            for version in seen + 1..=self.version()?.0 {
+                named.extend(self.commit_references(TableVersion(version)).await?);
+            }
+            doomed = plan(&self.location, &named, &listing, before);
+        }
         if !options.dry_run {
             let keys: Vec<Path> = doomed.iter().map(|object| object.key.clone()).collect();
             let store = &self.store;
@@ -69,6 +79,10 @@ impl NativeTable {
                 .await?;
         }
         Ok(doomed)
+    }
+
+    fn keys(&self, files: &BTreeSet<String>) -> BTreeSet<Path> {
+        keys(&self.location, files)
     }
 
     fn vacuum_retention_ms(&self, options: &NativeVacuum) -> Result<i64, NativeError> {
@@ -136,6 +150,12 @@ impl NativeTable {
     }
 }
 
+/// Where files of the table are.
+fn keys(location: &Path, files: &BTreeSet<String>) -> BTreeSet<Path> {
+    let keys = files.iter().map(|file| data_key(location, file));
+    keys.filter_map(Result::ok).collect()
+}
+
 /// The files of the listing that go; pure.
 fn plan(
     location: &Path,
@@ -143,11 +163,7 @@ fn plan(
     listing: &[ObjectInfo],
     before: TimestampMs,
 ) -> Vec<ObjectInfo> {
-    let keys = |files: &BTreeSet<String>| -> BTreeSet<Path> {
-        let keys = files.iter().map(|file| data_key(location, file));
-        keys.filter_map(Result::ok).collect()
-    };
-    let (live, removed) = (keys(&named.files), keys(&named.removed));
+    let (live, removed) = (keys(location, &named.files), keys(location, &named.removed));
     let goes = |object: &&ObjectInfo| {
         let path = object.key.as_ref();
         let path = match location.as_ref() {

@@ -1,19 +1,19 @@
-//! Appending, overwriting, and changing the definition of a native table.
+//! Appending to a native table, and overwriting it.
 //!
 //! Invariant: files are complete in the store before the commit that names them; a commit that
 //! fails leaves only files that nobody reads.
 //! Spec: docs/format/native.md, "Committing"; Delta PROTOCOL, "Add File and Remove File".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use futures::{Stream, StreamExt as _};
 use tarndb_table::{
-    DataFile, MetadataChange, Predicate, RowRules, RuleChange, RuleError, Schema, Supplied,
-    TableError, TableState, TableWriter, WriteOptions, Written, conform_batch, is_true,
-    parse_partition_value, scalar_to_array,
+    ChangeWriter, DataFile, Predicate, RowRules, Schema, Supplied, TableError, TableState,
+    TableWriter, WriteOptions, Written, conform_batch, is_true, parse_partition_value,
+    scalar_to_array,
 };
 use tarndb_txn::Operation;
 
@@ -82,29 +82,56 @@ impl NativeTable {
         Ok(writer.finish().await?)
     }
 
-    /// A writer that fills and checks rows by the table's rules.
-    fn ruled_writer(&self, supplied: Supplied) -> Result<TableWriter, NativeError> {
-        let now_micros = self.store.context().now().0.saturating_mul(1000);
-        let rules = RowRules::of(self.state()?.as_ref(), now_micros)?;
-        Ok(self.writer()?.with_rules(rules, supplied))
+    /// A writer for a change of rows; hand what it returns to [`Self::change_rows`]. `options`
+    /// replace those of the table.
+    ///
+    /// # Errors
+    /// A table property that cannot be obeyed, a rule that cannot be evaluated.
+    pub fn change_writer(
+        &self,
+        options: Option<WriteOptions>,
+    ) -> Result<ChangeWriter, NativeError> {
+        let state = self.state()?;
+        let options = match options {
+            Some(options) => options,
+            None => WriteOptions::of_table(state)?,
+        };
+        let rules = self.rules()?;
+        let writer = || {
+            let writer = self.writer_with(state, options.clone());
+            writer.with_rules(rules.clone(), Supplied::all(&state.schema))
+        };
+        let (store, location) = (self.store.clone(), self.location.clone());
+        let none = BTreeSet::new();
+        Ok(ChangeWriter::new(store, location, state, writer, none))
     }
 
-    /// Were written rows checked against the table's rules as they are now?
+    fn rules(&self) -> Result<RowRules, NativeError> {
+        let now_micros = self.store.context().now().0.saturating_mul(1000);
+        Ok(RowRules::of(self.state()?.as_ref(), now_micros)?)
+    }
+
+    /// A writer that fills and checks rows by the table's rules.
+    fn ruled_writer(&self, supplied: Supplied) -> Result<TableWriter, NativeError> {
+        let state = self.state()?;
+        let writer = self.writer_with(state, WriteOptions::of_table(state)?);
+        Ok(writer.with_rules(self.rules()?, supplied))
+    }
+
+    /// May written rows be added to the table as it is now?
     pub(super) fn check_written(&self, written: &Written) -> Result<(), NativeError> {
         let checked = RowRules::check_written(self.state()?.as_ref(), written);
         Ok(checked.map_err(TableError::Rule)?)
     }
 
-    /// A writer of files of this table for rows that are in it already.
-    pub(super) fn writer(&self) -> Result<TableWriter, NativeError> {
-        let state = self.state()?;
-        Ok(TableWriter::new(
+    pub(super) fn writer_with(&self, state: &TableState, options: WriteOptions) -> TableWriter {
+        TableWriter::new(
             self.store.clone(),
             self.location.clone(),
             Arc::clone(&state.schema),
             state.partition_columns.clone(),
-            WriteOptions::from_properties(&state.properties)?,
-        ))
+            options,
+        )
     }
 
     /// Adds written rows, and sets application transactions with them: `None`, and nothing is
@@ -124,7 +151,7 @@ impl NativeTable {
         change
             .parameters
             .insert(MODE_PARAMETER.to_owned(), "Append".to_owned());
-        change.adds = written.files;
+        change.add(written);
         change.app_txns = app_txns;
         change.reads = reads;
         self.commit_once(change).await
@@ -173,48 +200,7 @@ impl NativeTable {
                 };
             }
         }
-        change.adds = written.files;
-        self.commit(change).await
-    }
-
-    /// Changes schema, properties or comments.
-    ///
-    /// # Errors
-    /// What the format or a property forbids; `Conflict` when others changed them too.
-    pub async fn change_metadata(
-        &mut self,
-        metadata: Vec<MetadataChange>,
-    ) -> Result<NativeCommit, NativeError> {
-        let unchecked = |change: &MetadataChange| {
-            matches!(
-                change,
-                MetadataChange::Rule(RuleChange::AddConstraint { .. })
-            )
-        };
-        if metadata.iter().any(unchecked) {
-            return Err(NativeError::from(TableError::Rule(
-                RuleError::IllegalRule {
-                    rule: "a new CHECK constraint".to_owned(),
-                    reason: "the rows of a table by path are not looked at for it".to_owned(),
-                },
-            )));
-        }
-        let adds_columns = metadata
-            .iter()
-            .all(|change| matches!(change, MetadataChange::AddColumn(_)));
-        let mut change = Change::new(if adds_columns {
-            Operation::Merge
-        } else {
-            Operation::UpdateConfig
-        });
-        if metadata
-            .iter()
-            .any(|change| matches!(change, MetadataChange::ReplaceSchema { .. }))
-        {
-            // Rows that others add meanwhile have the old columns.
-            change.reads = Reads::Table;
-        }
-        change.metadata = metadata;
+        change.add(written);
         self.commit(change).await
     }
 }

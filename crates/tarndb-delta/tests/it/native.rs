@@ -40,7 +40,7 @@ pub(crate) fn definition(properties: &[(&str, &str)], partitioned: bool) -> Tabl
     }
 }
 
-fn batch(rows: &[(i64, i64)]) -> RecordBatch {
+pub(crate) fn batch(rows: &[(i64, i64)]) -> RecordBatch {
     let column = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as arrow_array::ArrayRef;
     let columns = vec![
         column(rows.iter().map(|row| row.0).collect()),
@@ -49,7 +49,7 @@ fn batch(rows: &[(i64, i64)]) -> RecordBatch {
     RecordBatch::try_new(schema().to_arrow(), columns).unwrap()
 }
 
-async fn written(table: &NativeTable, rows: &[(i64, i64)]) -> Written {
+pub(crate) async fn written(table: &NativeTable, rows: &[(i64, i64)]) -> Written {
     let batches = futures::stream::iter([Ok::<_, TableError>(batch(rows))]);
     table.write(batches).await.unwrap()
 }
@@ -66,7 +66,7 @@ pub(crate) async fn append(
 }
 
 /// Live rows of a state: value of `a`, file, position.
-async fn scan(store: &Store, state: &TableState) -> Vec<(i64, String, u64)> {
+pub(crate) async fn scan(store: &Store, state: &TableState) -> Vec<(i64, String, u64)> {
     let codec = tarndb_delta::DeltaCodec::default();
     let root = Path::default();
     let mut found = Vec::new();
@@ -103,7 +103,7 @@ pub(crate) async fn values(store: &Store) -> Vec<i64> {
 }
 
 /// Rows with these values, by file, and what looking for them read.
-async fn find(
+pub(crate) async fn find(
     store: &Store,
     table: &NativeTable,
     wanted: &[i64],
@@ -134,21 +134,21 @@ pub(crate) async fn delete(
         .map(|_| ())
 }
 
-fn kind(error: NativeError) -> ConflictKind {
+pub(crate) fn kind(error: NativeError) -> ConflictKind {
     match error {
         NativeError::Conflict(conflict) => conflict.kind,
         other => panic!("{other}"),
     }
 }
 
-async fn lines(store: &Store, version: u64) -> Vec<String> {
+pub(crate) async fn lines(store: &Store, version: u64) -> Vec<String> {
     let key = Path::from(format!("_delta_log/{version:020}.json"));
     let bytes = store.get_required(&key).await.unwrap();
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     text.lines().map(str::to_owned).collect()
 }
 
-fn memory() -> Store {
+pub(crate) fn memory() -> Store {
     Store::memory(Context::seeded(5))
 }
 

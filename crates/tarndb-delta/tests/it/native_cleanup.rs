@@ -1,16 +1,21 @@
 //! Logs and files of native tables: what goes, and what can still be read.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tarndb_delta::{NativeCleanup, NativeTable, NativeTarget, NativeVacuum, open_native};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use tarndb_delta::{
+    ConflictKind, NativeCleanup, NativeTable, NativeTarget, NativeVacuum, Reads, open_native,
+};
 use tarndb_storage::Store;
 use tarndb_storage::context::Context;
+use tarndb_table::{DataType, Field, MetadataChange, Schema, TableError};
 use tarndb_types::TableVersion;
 
 use crate::aged::Aged;
-use crate::native::{append, definition, delete, values};
+use crate::native::{append, definition, delete, kind, values, written};
 
 const DAY_MS: i64 = 24 * 3_600_000;
 
@@ -186,6 +191,39 @@ async fn vacuum_keeps_what_versions_of_the_retention_need_and_foreign_files() {
 }
 
 #[tokio::test]
+async fn writer_that_slept_through_a_vacuum_does_not_commit_files_that_are_gone() {
+    for looks_before in [false, true] {
+        let mut scene = scene(&[], 3).await;
+        let mut sleeper = NativeTable::open(&scene.store).await.unwrap();
+        let slept = written(&sleeper, &[(9, 9)]).await;
+        scene.aged.pass(10 * DAY_MS);
+        let options = NativeVacuum {
+            retention: Some(Duration::ZERO),
+            force: true,
+            dry_run: false,
+        };
+        let gone = scene.table.vacuum(&options).await.unwrap();
+        assert_eq!(gone.len(), 1, "its file was nobody's");
+        if looks_before {
+            sleeper.refresh().await.unwrap();
+        }
+        let added = sleeper.append(slept, BTreeMap::new(), Reads::Nothing).await;
+        let error = added.unwrap_err();
+        assert!(error.is_retryable(), "{error}");
+        assert_eq!(kind(error), ConflictKind::Vacuum);
+        assert_eq!(values(&scene.store).await, [1, 2, 3]);
+        // A vacuum that only takes what the log knows as removed announces nothing.
+        let mut reader = NativeTable::open(&scene.store).await.unwrap();
+        delete(&scene.store, &mut reader, &[1]).await.unwrap();
+        let version = reader.version().unwrap().0;
+        scene.aged.pass(10 * DAY_MS);
+        assert_eq!(scene.table.vacuum(&options).await.unwrap().len(), 1);
+        assert_eq!(scene.table.version().unwrap().0, version);
+        assert_eq!(values(&scene.store).await, [2, 3]);
+    }
+}
+
+#[tokio::test]
 async fn a_short_retention_needs_force_and_a_strange_protocol_refuses() {
     let mut scene = scene(&[], 3).await;
     let short = NativeVacuum {
@@ -213,4 +251,92 @@ async fn a_short_retention_needs_force_and_a_strange_protocol_refuses() {
     ] {
         assert!(error.contains("com.example.unknown"), "{error}");
     }
+}
+
+fn set(key: &str, value: &str) -> MetadataChange {
+    MetadataChange::SetProperty {
+        key: key.to_owned(),
+        value: value.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn history_that_needs_a_dropped_feature_goes_in_one_go_or_not_at_all() {
+    let vectors = "delta.enableDeletionVectors";
+    let properties = [(vectors, "true"), ("delta.checkpointInterval", "5")];
+    let mut scene = scene(&properties, 12).await;
+    scene.aged.pass(DAY_MS);
+    let off = scene.table.change_metadata(vec![set(vectors, "false")]);
+    off.await.unwrap();
+    scene.aged.pass(DAY_MS);
+    let drop = MetadataChange::DropFeature("deletionVectors".to_owned());
+    let dropped = scene.table.change_metadata(vec![drop]).await.unwrap();
+    assert_eq!(dropped.version.0, 14);
+    for n in 15..=22 {
+        scene.aged.pass(DAY_MS);
+        append(&mut scene.table, &[(n, n)]).await.unwrap();
+    }
+    let before = scene.log().await;
+    let keep = |version: u64| NativeCleanup {
+        retention: days(0),
+        keep_from: Some(TableVersion(version)),
+        ..NativeCleanup::default()
+    };
+    // The checkpoints at 5 and 10 are of versions that need the feature.
+    let cleaned = scene.table.clean_log(&keep(12)).await.unwrap();
+    assert_eq!(cleaned.files, []);
+    // So is what a retention would leave of them.
+    let young = NativeCleanup {
+        retention: days(10),
+        ..NativeCleanup::default()
+    };
+    assert_eq!(scene.table.clean_log(&young).await.unwrap().files, []);
+    assert_eq!(scene.log().await, before);
+    let cleaned = scene.table.clean_log(&keep(16)).await.unwrap();
+    assert_eq!(cleaned.cut, Some(TableVersion(15)));
+    assert_eq!(scene.at(14).await, None);
+    assert!(scene.at(15).await.is_some());
+    assert_eq!(values(&scene.store).await.len(), 20);
+}
+
+#[tokio::test]
+async fn vacuum_finds_files_of_partitions_with_any_characters() {
+    let aged = Aged::new();
+    let store = Store::new(Arc::new(aged.clone()), "memory://t", Context::seeded(5));
+    let mut definition = definition(&[], true);
+    definition.schema = Schema::new(vec![
+        Field::new("a", DataType::Long, true),
+        Field::new("p", DataType::String, true),
+    ]);
+    let mut table = NativeTable::create(&store, definition).await.unwrap();
+    let names = [
+        "a/b", "c d", "%41", "\u{fc}?#", "x=y", "..", "a:b", "{z}", "+", "%2525",
+    ];
+    for (n, name) in names.iter().enumerate() {
+        let a: ArrayRef = Arc::new(Int64Array::from(vec![n as i64]));
+        let p: ArrayRef = Arc::new(StringArray::from(vec![*name]));
+        let rows = RecordBatch::try_from_iter_with_nullable([("a", a, true), ("p", p, true)]);
+        let rows = futures::stream::iter([Ok::<_, TableError>(rows.unwrap())]);
+        let written = table.write(rows).await.unwrap();
+        let added = table.append(written, BTreeMap::new(), Reads::Nothing).await;
+        added.unwrap();
+    }
+    let gone: Vec<i64> = (0..names.len() as i64).filter(|n| n % 2 == 0).collect();
+    delete(&store, &mut table, &gone).await.unwrap();
+    aged.pass(30 * DAY_MS);
+    append_nothing(&mut table).await;
+    aged.pass(30 * DAY_MS);
+    let vacuumed = table.vacuum(&NativeVacuum::default()).await.unwrap();
+    assert_eq!(vacuumed.len(), gone.len());
+    let kept: Vec<i64> = (0..names.len() as i64).filter(|n| n % 2 == 1).collect();
+    assert_eq!(values(&store).await, kept);
+    assert_eq!(table.vacuum(&NativeVacuum::default()).await.unwrap(), []);
+}
+
+/// A commit, so that another version is current.
+async fn append_nothing(table: &mut NativeTable) {
+    table
+        .change_metadata(vec![set("owner", "x")])
+        .await
+        .unwrap();
 }

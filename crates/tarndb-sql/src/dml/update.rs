@@ -104,7 +104,10 @@ pub(crate) async fn update(change: &mut Change<'_>, update: &Update) -> Result<u
     let plan = destination.prepare(plan)?;
     let stream = stream_of(change.engine, plan, &planned.spelling)?;
     let spelling = &planned.spelling;
-    let (written, found) = write_updates(change, &destination, &target, stream, spelling).await?;
+    let options = Some(destination.options());
+    let writer = change.txn.change_writer(target.id, options).await?;
+    let written = write_updates(writer, &destination, &target, stream, spelling);
+    let (written, found) = written.await?;
     change.note_reads(&planned);
     let count = found.len();
     if count == 0 {

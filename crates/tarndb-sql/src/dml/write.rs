@@ -18,7 +18,8 @@ use futures::StreamExt;
 use tarndb_db::{Database, Transaction};
 use tarndb_storage::{Path, Store};
 use tarndb_table::{
-    RowRules, Schema, Supplied, TableState, TableWriter, WriteOptions, Written, WrittenChange,
+    ChangeWriter, RowRules, Schema, Supplied, TableState, TableWriter, WriteOptions, Written,
+    WrittenChange,
 };
 use tarndb_types::TableId;
 
@@ -120,6 +121,11 @@ impl Destination {
         Ok(Arc::new(SortExec::new(ordering, single)))
     }
 
+    /// How its files are written.
+    pub(crate) fn options(&self) -> WriteOptions {
+        self.options.clone()
+    }
+
     /// A writer of its files.
     pub(crate) fn writer(&self, db: &Database) -> TableWriter {
         let writer = self.writer_to(db.store());
@@ -142,14 +148,12 @@ impl Destination {
 /// Writes the new forms of rows: the first columns of a stream whose last two say which rows
 /// these are.
 pub(crate) async fn write_updates(
-    change: &Change<'_>,
+    mut writer: ChangeWriter,
     destination: &Destination,
     target: &ChangeTarget,
     mut stream: SendableRecordBatchStream,
     spelling: &Spelling,
 ) -> Result<(WrittenChange, Found), SqlError> {
-    let options = Some(destination.options.clone());
-    let mut writer = change.txn.change_writer(target.id, options).await?;
     let own: Vec<usize> = (0..destination.schema.fields.len()).collect();
     let mut found = Found::default();
     while let Some(batch) = stream.next().await {
@@ -160,11 +164,11 @@ pub(crate) async fn write_updates(
         let origins = found.take(&batch, target.provider.kept())?;
         let rows = batch.project(&own);
         let rows = rows.map_err(|error| translate(error.into(), spelling))?;
-        writer
-            .write_updated(&rows, &origins, Some(&destination.supplied))
-            .await?;
+        let written = writer.write_updated(&rows, &origins, Some(&destination.supplied));
+        written.await.map_err(SqlError::table(&destination.name))?;
     }
-    Ok((writer.finish().await?, found))
+    let written = writer.finish().await;
+    Ok((written.map_err(SqlError::table(&destination.name))?, found))
 }
 
 /// Runs a plan as one stream.

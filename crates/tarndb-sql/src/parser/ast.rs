@@ -294,6 +294,16 @@ pub enum AlterAction {
     },
 }
 
+impl AlterAction {
+    /// The tag of the command.
+    pub(crate) fn tag(&self) -> &'static str {
+        match self {
+            Self::SetComment { .. } => "COMMENT",
+            _ => "ALTER TABLE",
+        }
+    }
+}
+
 /// INSERT.
 #[derive(Clone, Debug)]
 pub struct Insert {

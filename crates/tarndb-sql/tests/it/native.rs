@@ -168,3 +168,126 @@ async fn folder_of_parquet_files_is_converted_once_and_then_changed() {
     let error = err(&mut session, &convert).await;
     assert_eq!(error.sqlstate(), "0A000", "{error}");
 }
+
+#[tokio::test]
+async fn table_by_path_is_altered_by_the_statements_of_other_tables() {
+    let (_guard, path) = table(&[]).await;
+    let mut session = setup("").await;
+    let t = format!("delta.`{path}`");
+    ok(
+        &mut session,
+        &format!("INSERT INTO {t} VALUES (1, 'a'), (2, 'b')"),
+    )
+    .await;
+    for (statement, expected) in [
+        (format!("ALTER TABLE {t} ADD COLUMN n INT"), ""),
+        (
+            format!("ALTER TABLE {t} ADD COLUMN IF NOT EXISTS N INT"),
+            "",
+        ),
+        (
+            format!("ALTER TABLE {t} RENAME COLUMN name TO label"),
+            "columnMapping",
+        ),
+        (
+            format!("ALTER TABLE {t} ALTER COLUMN n TYPE BIGINT"),
+            "typeWidening",
+        ),
+        (
+            format!("ALTER TABLE {t} ADD CONSTRAINT small CHECK (Id < 100)"),
+            "",
+        ),
+        (
+            format!("ALTER TABLE {t} ALTER COLUMN label SET DEFAULT 'none'"),
+            "",
+        ),
+        (
+            format!("ALTER TABLE {t} ALTER COLUMN label SET NOT NULL"),
+            "",
+        ),
+        (
+            format!("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')"),
+            "",
+        ),
+        (format!("COMMENT ON TABLE {t} IS 'by path'"), ""),
+        (format!("ALTER TABLE {t} CLUSTER BY (n)"), ""),
+        (format!("ALTER TABLE {t} CLUSTER BY NONE"), ""),
+        (format!("ALTER TABLE {t} DROP FEATURE clustering"), ""),
+        (
+            format!("ALTER TABLE {t} DROP CONSTRAINT IF EXISTS other"),
+            "",
+        ),
+        (
+            format!("ALTER TABLE IF EXISTS delta.`{path}/no` ADD COLUMN x INT"),
+            "does not exist",
+        ),
+    ] {
+        ok(&mut session, &statement).await;
+        let notices = session.take_notices().join("; ");
+        assert_eq!(
+            notices.is_empty(),
+            expected.is_empty(),
+            "{statement}: {notices}"
+        );
+        assert!(notices.contains(expected), "{statement}: {notices}");
+    }
+    ok(
+        &mut session,
+        &format!("INSERT INTO {t} (id, n) VALUES (3, 7)"),
+    )
+    .await;
+    let update = format!("UPDATE {t} SET n = 8 WHERE id = 1");
+    assert_eq!(count(&mut session, &update).await, 1);
+    let query = format!("SELECT * FROM {t} ORDER BY id");
+    assert_eq!(
+        rows(&mut session, &query).await,
+        "1|a|8; 2|b|NULL; 3|none|7"
+    );
+    for (statement, state) in [
+        (format!("INSERT INTO {t} VALUES (100, 'x', 1)"), "23514"),
+        (
+            format!("ALTER TABLE {t} ADD CONSTRAINT few CHECK (Id < 3)"),
+            "23514",
+        ),
+        (format!("ALTER TABLE {t} DROP COLUMN nothing"), "42703"),
+        (format!("ALTER TABLE {t} RENAME TO u"), "0A000"),
+    ] {
+        let error = err(&mut session, &statement).await;
+        assert_eq!(error.sqlstate(), state, "{statement}: {error}");
+    }
+    ok(
+        &mut session,
+        &format!("ALTER TABLE {t} DROP CONSTRAINT small"),
+    )
+    .await;
+    ok(&mut session, &format!("ALTER TABLE {t} DROP COLUMN n")).await;
+    assert_eq!(rows(&mut session, &query).await, "1|a; 2|b; 3|none");
+    ok(&mut session, "BEGIN").await;
+    let error = err(&mut session, &format!("ALTER TABLE {t} ADD COLUMN y INT")).await;
+    assert_eq!(error.sqlstate(), "0A000", "{error}");
+}
+
+#[tokio::test]
+async fn updates_of_a_table_by_path_tell_old_and_new_forms_in_its_feed() {
+    let (_guard, path) = table(&[("delta.enableChangeDataFeed", "true")]).await;
+    let mut session = setup("").await;
+    let t = format!("delta.`{path}`");
+    ok(
+        &mut session,
+        &format!("INSERT INTO {t} VALUES (1, 'a'), (2, 'b')"),
+    )
+    .await;
+    let update = format!("UPDATE {t} SET name = 'z' WHERE id = 2");
+    assert_eq!(count(&mut session, &update).await, 1);
+    let log = std::fs::read_to_string(format!("{path}/_delta_log/00000000000000000002.json"));
+    let log = log.unwrap();
+    assert_eq!(log.matches("{\"cdc\":").count(), 1, "{log}");
+    let folder = std::fs::read_dir(format!("{path}/_change_data")).unwrap();
+    let file = folder.map(|file| file.unwrap().path()).next().unwrap();
+    let query = format!(
+        "SELECT name, _change_type FROM read_parquet('{}') ORDER BY name",
+        file.to_str().unwrap()
+    );
+    let expected = "b|update_preimage; z|update_postimage";
+    assert_eq!(rows(&mut session, &query).await, expected);
+}
