@@ -36,8 +36,7 @@ impl NativeTable {
     /// commit: a deletion without new rows, an update with them. Rows that come as a plain
     /// [`Written`](tarndb_table::Written) are new ones; a [`Self::change_writer`] knows which
     /// rows they replace. `reads` says what was looked at to find the rows. A file that is named
-    /// without rows goes when it has none. Commits nothing when
-    /// there is nothing to do.
+    /// without rows goes when it has none. Commits nothing when there is nothing to do.
     ///
     /// # Errors
     /// `RowsNotLive`; `Conflict` when others changed what was read; as any commit.
