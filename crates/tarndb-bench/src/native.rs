@@ -131,7 +131,9 @@ async fn run_once(
         line(&format!("{:?}", converted.made));
         return Ok(());
     }
-    let mut table = NativeTable::open(store).await?;
+    // As far below the retention as the handle's own time is below real ones.
+    let table = NativeTable::open(store).await?;
+    let mut table = table.with_log_seen_for(retention / 2);
     match what {
         Once::Append => append(&mut table, process, process * IDS_PER_PROCESS)
             .await

@@ -31,7 +31,7 @@ use crate::state::vector_id;
 const READ_AHEAD: u64 = 4;
 /// A writer that has not looked at the log for so long looks again before it puts, and after:
 /// far below every retention of a log.
-const STALE: Duration = Duration::from_secs(15 * 60);
+pub(super) const STALE: Duration = Duration::from_secs(15 * 60);
 
 /// What a commit changes, whatever version it becomes.
 #[derive(Clone, Debug)]
@@ -139,7 +139,7 @@ impl NativeTable {
         loop {
             self.check_not_vacuumed(change.oldest_file())?;
             let (entry, current) = self.encoded(&change, txn, read_version)?;
-            if context.monotonic().saturating_sub(self.seen) > STALE {
+            if context.monotonic().saturating_sub(self.seen) > self.stale {
                 self.catch_up(Some(&current)).await?;
                 self.rebase(&mut change)?;
                 continue;
@@ -243,7 +243,7 @@ impl NativeTable {
         let looked = self.seen;
         self.advance(entry)?;
         let now = self.store.context().monotonic();
-        if now.saturating_sub(looked) > STALE {
+        if now.saturating_sub(looked) > self.stale {
             // Slept between looking and putting: is the version part of the log, or did the log
             // go on from a checkpoint above it?
             let reread = load_own_log(&self.store, &self.location, Some(version.0)).await;
@@ -270,7 +270,7 @@ impl NativeTable {
             }
             if !all {
                 // Versions right after ours may be gone, and the log go on from a checkpoint.
-                if now.saturating_sub(self.seen) > STALE {
+                if now.saturating_sub(self.seen) > self.stale {
                     self.look_anew(current).await?;
                 }
                 self.seen = now;

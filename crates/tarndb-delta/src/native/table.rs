@@ -15,7 +15,7 @@ use tarndb_txn::Operation;
 use tarndb_types::{TableVersion, TxnId};
 
 use super::checksum::{Totals, store_checksum};
-use super::commit::{Change, NativeCommit};
+use super::commit::{Change, NativeCommit, STALE};
 use super::conflict::Reads;
 use super::error::NativeError;
 use super::permit::check_native_write;
@@ -51,6 +51,8 @@ pub struct NativeTable {
     /// The last vacuum that was seen to begin since this handle is open.
     pub(super) vacuum: Option<SeenVacuum>,
     pub(super) commit_time: Duration,
+    /// How long it relies on what it saw of the log.
+    pub(super) stale: Duration,
 }
 
 impl NativeTable {
@@ -96,6 +98,7 @@ impl NativeTable {
             state: None,
             totals: None,
             commit_time: COMMIT_TIME,
+            stale: STALE,
         }
     }
 
@@ -117,6 +120,14 @@ impl NativeTable {
     #[must_use]
     pub fn with_commit_time(mut self, time: Duration) -> Self {
         self.commit_time = time;
+        self
+    }
+
+    /// Sets for how long a commit relies on what this handle saw of the log (15 minutes): it must
+    /// be far below what any cleanup of the log retains.
+    #[must_use]
+    pub fn with_log_seen_for(mut self, time: Duration) -> Self {
+        self.stale = time;
         self
     }
 
