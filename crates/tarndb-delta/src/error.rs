@@ -6,7 +6,7 @@
 
 use tarndb_log::SegmentError;
 use tarndb_storage::StoreError;
-use tarndb_table::{ErrorClass, TableError};
+use tarndb_table::{ErrorClass, TableError, time_text};
 
 /// What went wrong while reading or writing a Delta table.
 #[derive(Debug, thiserror::Error)]
@@ -247,7 +247,8 @@ pub enum DeltaError {
     },
     /// A timestamp lies outside the table's history.
     #[error(
-        "the table has no version at that time: timestamp_ms={wanted}, first={first}, last={last}"
+        "the table has no version at that time: timestamp={}, first={}, last={}",
+        time_text(*wanted), time_text(*first), time_text(*last)
     )]
     NoVersionAt {
         /// Asked for, ms since 1970 UTC.

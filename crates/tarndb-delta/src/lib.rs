@@ -39,6 +39,7 @@ mod stats_json;
 mod type_changes;
 
 pub use codec::DeltaCodec;
+pub use encode::same_definition;
 pub use error::DeltaError;
 pub use native::{
     CatalogTail, Compacted, Conflict, ConflictKind, ConvertError, Converted, HistoryEntry,

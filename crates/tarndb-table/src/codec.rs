@@ -129,6 +129,8 @@ pub enum MetadataChange {
         /// Its configuration, usually JSON text.
         configuration: Option<String>,
     },
+    /// Goes back to an earlier definition, except for what must never go back.
+    Restore(Earlier),
     /// Replaces schema and partitioning.
     ReplaceSchema {
         /// New columns.
@@ -138,6 +140,17 @@ pub enum MetadataChange {
         /// Random; as that of a [`NewColumn`].
         seed: Uuid,
     },
+}
+
+/// The table as it was, to go back to.
+#[derive(Clone, Debug)]
+pub struct Earlier(pub Arc<TableState>);
+
+/// States of one table are equal when their versions are.
+impl PartialEq for Earlier {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.version == other.0.version
+    }
 }
 
 /// New deletions in a file that stays.
@@ -163,7 +176,8 @@ pub struct Commit<'a> {
     pub parameters: BTreeMap<String, String>,
     /// Its figures, for the history.
     pub metrics: BTreeMap<String, String>,
-    /// New files.
+    /// New files, and with `restored` files of it, also such that are live with another vector:
+    /// these are in `removes` too.
     pub adds: &'a [DataFile],
     /// Files with new deletions.
     pub updates: &'a [FileUpdate],
@@ -176,6 +190,8 @@ pub struct Commit<'a> {
     pub app_txns: &'a BTreeMap<String, i64>,
     /// Metadata changes in order.
     pub metadata: &'a [MetadataChange],
+    /// The earlier version whose files it brings back.
+    pub restored: Option<&'a TableState>,
     /// False when the commit only rearranges rows.
     pub data_change: bool,
     /// Who and when.

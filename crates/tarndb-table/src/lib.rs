@@ -21,20 +21,22 @@ pub mod parquet;
 pub mod partition;
 pub mod prune;
 pub mod references;
+pub mod restore;
 pub mod row_id;
 pub mod row_predicate;
 pub mod rules;
 pub mod schema;
 pub mod state;
 pub mod stats;
+mod time_text;
 
 pub mod decimal;
 
 pub use change_files::ChangeFiles;
 pub use change_writer::{ChangeWriter, Origin, WrittenChange};
 pub use codec::{
-    CheckpointInfo, Commit, CommitStamp, Entry, FileUpdate, LoadRequest, LogPlan, LogRequest,
-    MetadataChange, TableCodec, TableDefinition,
+    CheckpointInfo, Commit, CommitStamp, Earlier, Entry, FileUpdate, LoadRequest, LogPlan,
+    LogRequest, MetadataChange, TableCodec, TableDefinition,
 };
 pub use deletion_vector::{Deletion, DvDescriptor, DvStorage, RowSet};
 pub use error::{ErrorClass, TableError};
@@ -58,6 +60,7 @@ pub use partition::{
 };
 pub use prune::{Comparison, Predicate, is_true, may_match};
 pub use references::{OwnFile, References, own_file};
+pub use restore::{Difference, RestoreReport};
 pub use row_id::{RowIdColumns, StableId, id_arrays, stable_ids};
 pub use row_predicate::RowPredicate;
 pub use rules::{IdentityUse, RowRules, RuleChange, RuleError, Supplied, Supply};
@@ -68,3 +71,4 @@ pub use state::{FormatState, TableState};
 pub use stats::{
     ColumnStats, Indexed, NamePath, Scalar, Statistics, StatsCollector, parse_column_list,
 };
+pub use time_text::time_text;

@@ -165,6 +165,10 @@ fn add_metadata_effect(
             table.schema.push(SchemaEffect::SetComment { column, text });
         }
         MetadataChange::Rule(change) => table.config.push(rule_effect(change)),
+        MetadataChange::Restore(earlier) => table.schema.push(replaced_schema(
+            &earlier.0.schema,
+            &earlier.0.partition_columns,
+        )?),
         MetadataChange::ReplaceSchema {
             schema,
             partition_columns,

@@ -21,6 +21,7 @@ use tarndb_txn::{Effects, Isolation, KeySet, Operation, Removal, TableEffects, T
 use tarndb_types::{TableId, TableVersion, TimestampMs};
 
 use super::pending::{misfit, pending_metadata};
+use super::restore;
 use super::stage::encode_small;
 use super::tip::Tip;
 use super::vectors::{StoredVectors, Wanted};
@@ -65,10 +66,10 @@ struct Changed<'a> {
 
 /// What the commit of one table holds, relative to the head.
 #[derive(Default)]
-struct FileChanges {
-    adds: Vec<DataFile>,
+pub(super) struct FileChanges {
+    pub(super) adds: Vec<DataFile>,
     updates: Vec<FileUpdate>,
-    removes: Vec<Arc<DataFile>>,
+    pub(super) removes: Vec<Arc<DataFile>>,
 }
 
 pub(crate) struct Encoder<'a> {
@@ -207,13 +208,20 @@ impl<'a> Encoder<'a> {
             create: overlay.create.as_ref(),
             operation: overlay.operation().name(),
             parameters: parameters(overlay),
-            metrics: metrics(overlay, &files),
+            metrics: match (&overlay.restored, head) {
+                (Some(_), Some(head)) => restore::metrics(&files, head),
+                _ => metrics(overlay, &files),
+            },
             adds: &files.adds,
             updates: &files.updates,
             removes: &files.removes,
             changes: &overlay.change_files,
             app_txns: &overlay.app_txns,
             metadata: &metadata,
+            restored: overlay
+                .restored
+                .as_ref()
+                .map(|restored| restored.to.as_ref()),
             data_change: overlay.moved.is_none(),
             stamp: CommitStamp {
                 txn: self.txn.id,
@@ -253,8 +261,15 @@ impl<'a> Encoder<'a> {
         let mut changes = FileChanges::default();
         let mut wanted = Vec::new();
         let mut updated = Vec::new();
+        let mut comes = Vec::new();
         if let Some(head) = &changed.head {
-            changes.removes = removed_files(changed, head)?;
+            if let Some(restored) = &changed.overlay.restored {
+                let difference = restore::difference(changed.overlay, restored, head);
+                changes.removes = difference.goes;
+                comes = difference.comes;
+            } else {
+                changes.removes = removed_files(changed, head)?;
+            }
             for (path, touched) in &changed.effects.deletions {
                 let old = live_file(head, path)?;
                 match self.united(changed, &old, touched).await? {
@@ -275,7 +290,7 @@ impl<'a> Encoder<'a> {
         let (emptied, own): (BTreeMap<_, _>, BTreeMap<_, _>) = own_deletions(changed)
             .into_iter()
             .partition(|(path, rows)| {
-                let file = changed.overlay.adds.get(*path);
+                let file = changed.overlay.own_file(path);
                 file.is_none_or(|file| file.num_records() == Some(rows.len()))
             });
         wanted.extend(own.iter().map(|(path, rows)| Wanted {
@@ -292,9 +307,9 @@ impl<'a> Encoder<'a> {
             changes.updates.push(FileUpdate { old, new });
         }
         let mut own: BTreeMap<&String, _> = own.into_keys().zip(stored).collect();
-        let kept = changed.overlay.adds.iter();
-        for (path, file) in kept.filter(|(path, _)| !emptied.contains_key(path)) {
-            changes.adds.push(own_file(file, own.remove(path)));
+        let kept = changed.overlay.adds.values().chain(&comes);
+        for file in kept.filter(|file| !emptied.contains_key(&file.path)) {
+            changes.adds.push(own_file(file, own.remove(&file.path)));
         }
         Ok(changes)
     }
@@ -407,6 +422,9 @@ fn live_file(head: &TableState, path: &str) -> Result<Arc<DataFile>, DbError> {
 
 /// What a reader of the table's history needs to know that its files do not show.
 fn parameters(overlay: &Overlay) -> BTreeMap<String, String> {
+    if let Some(restored) = &overlay.restored {
+        return restore::parameters(restored);
+    }
     let mut parameters = BTreeMap::new();
     let overwrites = overlay.overwrite.is_some() || overlay.overwritten.is_some();
     let mode = if overwrites { MODE_OVERWRITE } else { "Append" };

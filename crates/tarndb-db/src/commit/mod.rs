@@ -18,6 +18,7 @@ mod pending;
 mod queue;
 mod reads;
 mod resolve;
+mod restore;
 mod stage;
 mod tip;
 mod turns;

@@ -12,7 +12,7 @@ use tarndb_types::{DbVersion, TxnId};
 use super::effects::{own_effects, stored_effects};
 use super::evidence::Looker;
 use super::late::is_still_there;
-use super::vacuumed;
+use super::{restore, vacuumed};
 use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::error::DbError;
@@ -104,6 +104,7 @@ impl Resolver {
                 self.met_vacuum = true;
                 let covers = |table| vacuum.covers(table);
                 vacuumed::check(&self.inner, &self.txn, version, vacuum.before, covers).await?;
+                restore::check_kept(&self.inner, &self.txn, &after, covers).await?;
             }
             self.catalog = after;
         }

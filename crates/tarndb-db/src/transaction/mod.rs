@@ -14,6 +14,7 @@ pub(crate) mod overlay;
 mod overwrite_where;
 mod precondition;
 mod reads;
+pub(crate) mod restore;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};

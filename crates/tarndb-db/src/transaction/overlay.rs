@@ -2,7 +2,7 @@
 //!
 //! Invariant: `state` always equals `base` with all recorded changes applied; every change is
 //! kept relative to the base, so that it can be judged and encoded against any later head.
-//! A file is in at most one of `adds`, `deletions` and `removes`.
+//! A file is in at most one of `adds`, `deletions`, `removes` and what is restored.
 //! It does no IO.
 //! Spec: docs/format/log.md, "Transactions".
 
@@ -17,6 +17,7 @@ use tarndb_txn::{Operation, RowMap};
 use tarndb_types::{DatabaseId, DbVersion, TableVersion, TimestampMs, TxnId, Uuid};
 
 use super::feed::{Feed, Image};
+use super::restore::Restored;
 use crate::record::RowMapNote;
 use crate::upsert::KeysLooked;
 
@@ -45,6 +46,8 @@ pub(crate) struct Overlay {
     pub(crate) moved: Option<Moved>,
     /// All data of the base is replaced; whether the source read the table.
     pub(crate) overwrite: Option<bool>,
+    /// The earlier version that replaces it, if one does.
+    pub(crate) restored: Option<Restored>,
     /// Rows that match a predicate are replaced.
     pub(crate) overwritten: Option<OverwrittenRows>,
     /// Keys that upserts looked for.
@@ -106,6 +109,7 @@ impl Overlay {
             removes: BTreeMap::new(),
             moved: None,
             overwrite: None,
+            restored: None,
             overwritten: None,
             keys: None,
             upserted: BTreeSet::new(),
@@ -148,6 +152,7 @@ impl Overlay {
         let nothing = self.base.as_ref().is_some_and(|base| base.files.is_empty());
         nothing
             && self.overwrite.is_some()
+            && self.restored.is_none()
             && self.adds.is_empty()
             && self.app_txns.is_empty()
             && self.metadata.is_empty()
@@ -233,12 +238,12 @@ impl Overlay {
 
     /// Deletes rows by vectors.
     pub(crate) fn delete_rows(&mut self, deletions: Vec<FileDeletion>, operation: Operation) {
-        let state = Arc::make_mut(&mut self.state);
         for deletion in deletions {
             let path = deletion.file.path.clone();
-            let own = self.adds.contains_key(&path);
+            let own = self.is_own(&path);
             self.feed
                 .note_deleted(&path, own, &deletion.rows, operation);
+            let state = Arc::make_mut(&mut self.state);
             if deletion.emptied {
                 state.files.remove(&path);
             } else {
@@ -246,12 +251,11 @@ impl Overlay {
                 file.deletion = Deletion::Loaded(Arc::clone(&deletion.all));
                 state.files.insert(Arc::new(file));
             }
-            if !self.adds.contains_key(&path) {
+            if !own {
                 let rows = self.deletions.entry(path).or_default();
                 *Arc::make_mut(rows) |= deletion.rows;
             } else if deletion.emptied {
-                self.adds.remove(&path);
-                self.own_deletions.remove(&path);
+                self.forget_own(&path);
             } else {
                 self.own_deletions.insert(path, deletion.all);
             }
@@ -274,13 +278,11 @@ impl Overlay {
             self.upserted
                 .extend(new.iter().map(|(file, _)| file.path.clone()));
         }
-        let state = Arc::make_mut(&mut self.state);
         for FileDeletion { file, rows, .. } in old {
-            let is_own = self.adds.contains_key(&file.path);
-            self.feed.note_deleted(&file.path, is_own, rows, operation);
-            state.files.remove(&file.path);
-            self.own_deletions.remove(&file.path);
-            let own = self.adds.remove(&file.path).is_some();
+            let own = self.is_own(&file.path);
+            self.feed.note_deleted(&file.path, own, rows, operation);
+            Arc::make_mut(&mut self.state).files.remove(&file.path);
+            self.forget_own(&file.path);
             let base = self
                 .base
                 .as_ref()
@@ -330,6 +332,9 @@ impl Overlay {
         self.deletions.clear();
         self.removes.clear();
         // All that is at the head goes, whatever was found before.
+        if self.restored.take().is_some() {
+            self.operations.retain(|done| *done != Operation::Restore);
+        }
         self.overwritten = None;
         self.keys = None;
         self.feed = Feed::default();
@@ -367,7 +372,7 @@ impl Overlay {
         })
     }
 
-    fn apply_metadata(
+    pub(super) fn apply_metadata(
         &mut self,
         codec: &dyn TableCodec,
         change: MetadataChange,
@@ -388,7 +393,7 @@ impl Overlay {
 }
 
 /// The state after a table is created or changed.
-fn changed_state(
+pub(super) fn changed_state(
     codec: &dyn TableCodec,
     base: Option<&TableState>,
     create: Option<&TableDefinition>,
@@ -423,6 +428,7 @@ fn preview<'a>(
         changes: &[],
         app_txns: &NO_APP_TXNS,
         metadata,
+        restored: None,
         data_change: true,
         stamp: CommitStamp {
             txn: TxnId(Uuid::nil()),

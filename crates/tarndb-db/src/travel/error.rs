@@ -2,6 +2,7 @@
 //!
 //! Invariant: every case names the version or time asked for and what there is instead.
 
+use tarndb_table::time_text;
 use tarndb_types::{TableVersion, TimestampMs};
 use thiserror::Error;
 
@@ -49,7 +50,8 @@ pub enum TravelError {
     },
     /// A time before the oldest version that is there, or one that is yet to come.
     #[error(
-        "table {table} has no version of {wanted} ms since 1970 UTC; its versions are of {first} to {last}; ask for a time from the first on that is not yet to come"
+        "table {table} has no version of {}; its versions are of {} to {}; ask for a time from the first on that is not yet to come",
+        time_text(wanted.0), time_text(first.0), time_text(last.0)
     )]
     NoVersionAt {
         /// Table.
@@ -60,6 +62,14 @@ pub enum TravelError {
         first: TimestampMs,
         /// Time of the newest.
         last: TimestampMs,
+    },
+    /// A table that the transaction itself created.
+    #[error(
+        "table {table} was created by this transaction and has no earlier version; commit first"
+    )]
+    CreatedHere {
+        /// Table.
+        table: String,
     },
     /// A range of versions that ends before it begins.
     #[error("changes go from an older version to a newer one; swap them: from={from} to={to}")]

@@ -2,7 +2,7 @@
 //!
 //! Invariant: never above the snapshot's version of the table; a version is answered exactly or
 //! refused with the reason (not there yet, cleaned up, vacuumed). Reads only.
-//! Does not: go back to one.
+//! Does not: go back to one (`transaction::restore` does).
 //! Spec: docs/format/log.md, "Reading a table" and "Vacuum".
 //!
 //! - `log`: the versions that are there, each with its lines.
@@ -24,7 +24,7 @@ pub use changes::TableChanges;
 use error::TravelError;
 use log::TableLog;
 
-use crate::catalog::TableEntry;
+use crate::catalog::{Catalog, TableEntry};
 use crate::database::Inner;
 use crate::error::DbError;
 use crate::open;
@@ -91,7 +91,7 @@ impl Snapshot {
 }
 
 /// The state at a version that the table has, whatever became of its files.
-async fn state_at(
+pub(crate) async fn state_at(
     inner: &Inner,
     entry: &Arc<TableEntry>,
     version: TableVersion,
@@ -128,12 +128,21 @@ fn oldest_named(error: &DbError) -> Option<TableVersion> {
 
 /// No vacuum that this handle knows of may have deleted files of the version: those of every
 /// version since the one at the vacuum's horizon stay.
-async fn check_files_kept(
+pub(crate) async fn check_files_kept(
     inner: &Inner,
     entry: &TableEntry,
     version: TableVersion,
 ) -> Result<(), DbError> {
-    let head = inner.head.catalog();
+    check_kept_by(inner, &inner.head.catalog(), entry, version).await
+}
+
+/// The same for the vacuums that `head` shows.
+pub(crate) async fn check_kept_by(
+    inner: &Inner,
+    head: &Catalog,
+    entry: &TableEntry,
+    version: TableVersion,
+) -> Result<(), DbError> {
     let Some(newest) = head.table_or_dropped(entry.id) else {
         return Ok(());
     };

@@ -12,7 +12,7 @@ use tarndb_types::{DbVersion, TableId, TableVersion, TimestampMs};
 use crate::support::*;
 use crate::vacuum::{DAY, Scene, vacuum};
 
-fn version(number: u64) -> TableTarget {
+pub(crate) fn version(number: u64) -> TableTarget {
     TableTarget::Version(TableVersion(number))
 }
 
@@ -202,7 +202,7 @@ fn with_feed(name: &str) -> NewTable {
 }
 
 /// Id, what happened, version.
-async fn changes(db: &Database, id: TableId, from: u64, to: Option<u64>) -> Vec<String> {
+pub(crate) async fn changes(db: &Database, id: TableId, from: u64, to: Option<u64>) -> Vec<String> {
     let snapshot = db.snapshot().await.unwrap();
     let to = to.map(TableVersion);
     let changes = snapshot.table_changes(id, TableVersion(from), to).await;

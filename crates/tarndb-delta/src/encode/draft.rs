@@ -41,6 +41,8 @@ pub(super) struct Draft {
     pub(super) domains: Domains,
     /// Features that the commit drops.
     pub(super) dropped: BTreeSet<String>,
+    /// The definition is one that the table had.
+    pub(super) restored: bool,
     /// What differs from the head, for `commitInfo`.
     pub(super) changes: Vec<Change>,
 }
@@ -62,6 +64,7 @@ impl Draft {
                     clustering: clustering::columns_of(&delta.domains),
                     domains: Domains::default(),
                     dropped: BTreeSet::new(),
+                    restored: false,
                     changes: Vec::new(),
                 })
             }
@@ -133,6 +136,7 @@ impl Draft {
             clustering: Vec::new(),
             domains: Domains::default(),
             dropped: BTreeSet::new(),
+            restored: false,
             changes: Vec::new(),
         };
         draft.map_new_table(definition.id.0)?;
@@ -163,10 +167,13 @@ impl Draft {
             }
             MetadataChange::SetComment { column, text } => self.set_comment(column, text),
             MetadataChange::Rule(change) => self.change_rule(change),
-            // It needs more than the draft; see `drop_feature`.
-            MetadataChange::DropFeature(name) => Err(DeltaError::FeatureMissing {
-                feature: name.clone(),
-            }),
+            // They need more than the draft; see `drop_feature` and `restore`.
+            MetadataChange::DropFeature(_) | MetadataChange::Restore(_) => {
+                Err(DeltaError::IllegalCommit {
+                    rule: "a change that looks at the whole table is made by itself",
+                    detail: format!("{change:?}").chars().take(40).collect(),
+                })
+            }
             MetadataChange::ClusterBy(columns) => self.cluster_by(columns),
             MetadataChange::SetDomain {
                 domain,

@@ -9,12 +9,15 @@ use std::collections::BTreeSet;
 use tarndb_table::{Commit, DataFile, Deletion, DvDescriptor, FileUpdate, Statistics};
 
 use super::draft::Draft;
+use super::restore::{restored_file, stores_vector};
 use crate::action::{Action, Add, Cdc, Remove};
 use crate::checkpoint::write::tags;
 use crate::error::DeltaError;
 use crate::state::vector_id;
 use crate::{dv, path, stats_json};
 
+/// Property that keeps rows from being removed.
+const APPEND_ONLY: &str = "delta.appendOnly";
 /// Property that asks for a change data feed.
 const CHANGE_DATA_FEED: &str = "delta.enableChangeDataFeed";
 
@@ -28,7 +31,7 @@ fn illegal(rule: &'static str, detail: impl Into<String>) -> DeltaError {
 /// Does the commit store any deletion vector?
 pub(super) fn stores_vectors(commit: &Commit<'_>) -> bool {
     commit.updates.iter().any(|update| update.new.is_some())
-        || commit.adds.iter().any(|add| !add.deletion.is_none())
+        || commit.adds.iter().any(|add| stores_vector(commit, add))
 }
 
 /// Removes, then adds.
@@ -40,7 +43,8 @@ pub(super) fn file_actions(commit: &Commit<'_>, draft: &Draft) -> Result<Vec<Act
             .map(|update| &update.old)
             .chain(commit.removes)
     };
-    if commit.data_change && draft.is_append_only() && gone().next().is_some() {
+    let append_only = draft.is_append_only() || (draft.restored && draft.was_on(APPEND_ONLY));
+    if commit.data_change && append_only && gone().next().is_some() {
         return Err(DeltaError::AppendOnly);
     }
     let mut removed = BTreeSet::new();
@@ -70,10 +74,18 @@ pub(super) fn file_actions(commit: &Commit<'_>, draft: &Draft) -> Result<Vec<Act
         if !added.insert(file.path.as_str()) {
             return Err(illegal("a path is added once", &file.path));
         }
-        if removed.contains(file.path.as_str()) || live(&file.path) {
-            return Err(illegal("a new file has a new path", &file.path));
-        }
-        actions.push(Action::Add(Box::new(new_add(file, commit, draft)?)));
+        let goes = removed.contains(file.path.as_str());
+        let add = match restored_file(commit, file) {
+            Some(then) => {
+                check_restored(commit, file, goes)?;
+                restored_add(file, &then, commit, draft)?
+            }
+            None if goes || live(&file.path) => {
+                return Err(illegal("a new file has a new path", &file.path));
+            }
+            None => new_add(file, commit, draft)?,
+        };
+        actions.push(Action::Add(Box::new(add)));
     }
     // Without a feed nobody asks for them.
     if draft.is_on(CHANGE_DATA_FEED) {
@@ -209,6 +221,50 @@ fn check_new(file: &DataFile, draft: &Draft) -> Result<(), DeltaError> {
         ));
     }
     Ok(())
+}
+
+/// A file that comes back is not live, or goes with another vector in the same commit.
+fn check_restored(commit: &Commit<'_>, file: &DataFile, goes: bool) -> Result<(), DeltaError> {
+    let live = commit.head.and_then(|head| head.files.get(&file.path));
+    match live {
+        Some(live) if !goes || vector_id(&live.deletion) == vector_id(&file.deletion) => Err(
+            illegal("a file that is live does not come back", &file.path),
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// The add of a file that the table had, as it was but for the rows deleted in it now.
+fn restored_add(
+    file: &DataFile,
+    then: &DataFile,
+    commit: &Commit<'_>,
+    draft: &Draft,
+) -> Result<Add, DeltaError> {
+    let mut add = base_add(then, commit);
+    add.stats = then.raw_stats.clone();
+    if vector_id(&file.deletion) != vector_id(&then.deletion) {
+        add.stats = loose_statistics(then, draft);
+        if file.deletion.cardinality() < then.deletion.cardinality() || add.stats.is_none() {
+            return Err(illegal(
+                "a deletion vector only grows, for a file that states its rows",
+                &file.path,
+            ));
+        }
+    }
+    match &file.deletion {
+        Deletion::None => {}
+        Deletion::Stored(descriptor) => {
+            add.deletion_vector = Some(dv::from_descriptor(descriptor));
+        }
+        Deletion::Loaded(_) => {
+            return Err(illegal(
+                "deleted rows are stored before they are committed",
+                &file.path,
+            ));
+        }
+    }
+    Ok(add)
 }
 
 /// The add of a file that the table did not have.

@@ -15,7 +15,7 @@ use crate::column_mapping::{ID, MappingMode, PHYSICAL_NAME};
 use crate::error::DeltaError;
 
 /// The property with the highest number ever given.
-const MAX_ID: &str = "delta.columnMapping.maxColumnId";
+pub(super) const MAX_ID: &str = "delta.columnMapping.maxColumnId";
 /// Prefix of what mapping keeps with a field.
 const ANNOTATIONS: &str = "delta.columnMapping.";
 

@@ -14,6 +14,7 @@ mod evolve;
 mod files;
 mod mapping;
 mod property;
+mod restore;
 pub(crate) mod row_ids;
 mod rules;
 mod stats_columns;
@@ -30,6 +31,8 @@ pub(crate) use self::authority::Authority;
 use self::draft::Draft;
 pub(crate) use self::draft::checked_partitioning;
 use self::drop_feature::drop_feature;
+use self::restore::restore;
+pub use self::restore::same_definition;
 use self::row_ids::RowIds;
 use crate::action::{Action, AppTxn, Change, CommitInfo, DomainMetadata, TarnInfo};
 use crate::error::DeltaError;
@@ -60,6 +63,7 @@ pub(crate) fn encode_for(commit: &Commit<'_>, authority: Authority) -> Result<En
     for change in commit.metadata {
         match change {
             MetadataChange::DropFeature(name) => drop_feature(&mut draft, commit, name)?,
+            MetadataChange::Restore(earlier) => restore(&mut draft, commit, &earlier.0)?,
             change => draft.change(change)?,
         }
     }

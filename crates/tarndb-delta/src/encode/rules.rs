@@ -60,9 +60,10 @@ impl Draft {
         self.refresh_schema()
     }
 
-    /// A schema that replaced the old one must go with the rules as they are in the end.
+    /// A schema that replaced the old one must go with the rules as they are in the end. One that
+    /// is restored had them.
     pub(super) fn check_replaced_rules(&self) -> Result<(), DeltaError> {
-        if self.changes.contains(&Change::ReplaceSchema) {
+        if self.changes.contains(&Change::ReplaceSchema) && !self.restored {
             check_rules(&self.schema, &self.metadata.configuration)?;
         }
         Ok(())

@@ -57,6 +57,7 @@ pub(super) fn commit<'a>(
         changes: &[],
         app_txns: &NO_APP_TXNS,
         metadata: &[],
+        restored: None,
         data_change: true,
         stamp: stamp(head.map_or(0, |head| head.version.0 + 1)),
     }

@@ -42,6 +42,7 @@ pub(super) struct Change {
     /// When the first file of deletion vectors can have been written, ms since 1970 UTC.
     pub(super) vectors_since: Option<i64>,
     pub(super) parameters: BTreeMap<String, String>,
+    pub(super) metrics: BTreeMap<String, String>,
     pub(super) adds: Vec<DataFile>,
     pub(super) updates: Vec<FileUpdate>,
     pub(super) removes: Vec<Arc<DataFile>>,
@@ -50,6 +51,8 @@ pub(super) struct Change {
     pub(super) app_txns: BTreeMap<String, i64>,
     pub(super) metadata: Vec<MetadataChange>,
     pub(super) create: Option<TableDefinition>,
+    /// The earlier version whose files come back.
+    pub(super) restored: Option<Arc<TableState>>,
     pub(super) reads: Reads,
 }
 
@@ -60,6 +63,7 @@ impl Change {
             name: None,
             vectors_since: None,
             parameters: BTreeMap::new(),
+            metrics: BTreeMap::new(),
             adds: Vec::new(),
             updates: Vec::new(),
             removes: Vec::new(),
@@ -67,6 +71,7 @@ impl Change {
             app_txns: BTreeMap::new(),
             metadata: Vec::new(),
             create: None,
+            restored: None,
             reads: Reads::Nothing,
         }
     }
@@ -208,13 +213,14 @@ impl NativeTable {
             create: change.create.as_ref(),
             operation: change.name.unwrap_or(change.operation.name()),
             parameters: change.parameters.clone(),
-            metrics: BTreeMap::new(),
+            metrics: change.metrics.clone(),
             adds: &change.adds,
             updates: &change.updates,
             removes: &change.removes,
             changes: &change.changes,
             app_txns: &change.app_txns,
             metadata: &change.metadata,
+            restored: change.restored.as_deref(),
             data_change,
             stamp: CommitStamp {
                 txn,

@@ -96,6 +96,19 @@ pub enum NativeError {
         /// The column.
         column: String,
     },
+    /// Files that an earlier version has are not in the store any more.
+    #[error(
+        "version {version} of the table cannot be restored, files of it are gone (a vacuum \
+         deletes what only old versions need): files={count}, first={file}; restore a newer one"
+    )]
+    FilesGone {
+        /// The version.
+        version: u64,
+        /// Path of one of them.
+        file: String,
+        /// How many.
+        count: usize,
+    },
     /// A folder of Parquet files that cannot be made a table.
     #[error(transparent)]
     Convert(#[from] ConvertError),

@@ -7,8 +7,8 @@
 //! - `open`: reading, by version or time; `catalog`: with what a catalog says; `changes`: the
 //!   change feed; `history`.
 //! - `protocol`, `permit`: which tables may be written.
-//! - [`table`]: a table open for writing; `write`, `rows`, `compact`, `alter`: what can be done
-//!   to it; `copy`, `feed`: what these need.
+//! - [`table`]: a table open for writing; `write`, `rows`, `compact`, `alter`, `restore`: what can be
+//!   done to it; `copy`, `feed`: what these need.
 //! - `commit`: the loop that commits; [`conflict`], `allowed`: who may be committed after whom.
 //! - `convert`: a folder of Parquet files becomes a table.
 //! - `checksum`: the file beside a commit.
@@ -32,6 +32,7 @@ pub mod error;
 mod feed;
 mod history;
 mod open;
+mod restore;
 mod rows;
 pub mod table;
 mod times;

@@ -43,7 +43,7 @@ pub async fn open_native(store: &Store, target: NativeTarget) -> Result<TableSta
 }
 
 /// The newest version not after `at`; a time that is yet to come has none.
-async fn version_at(store: &Store, location: &Path, at: i64) -> Result<u64, DeltaError> {
+pub(super) async fn version_at(store: &Store, location: &Path, at: i64) -> Result<u64, DeltaError> {
     let latest = load_own_log(store, location, None).await?;
     let log = path::log_dir(location);
     let listing = store.list_after(&log, None).await?;

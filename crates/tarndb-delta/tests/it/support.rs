@@ -100,6 +100,7 @@ impl Table {
                 changes: &[],
                 app_txns: &BTreeMap::new(),
                 metadata: &work.metadata,
+                restored: None,
                 data_change: work.operation != "OPTIMIZE",
                 stamp: CommitStamp {
                     txn: TxnId(Uuid::from_u128(version.into())),
