@@ -28,6 +28,7 @@ mod outcome;
 mod parser;
 mod provider;
 mod query;
+mod restore;
 mod rewrite;
 mod rule;
 mod session;
@@ -42,7 +43,7 @@ pub use options::SessionOptions;
 pub use outcome::{Outcome, RowStream};
 pub use parser::{
     AddedColumn, AlterAction, ColumnDef, ColumnRule, Constraint, Copy, CreateTable, Delete,
-    Explain, Insert, ParsedStatement, Show, Statement, TableName, Update, Vacuum, is_incomplete,
-    parse,
+    Explain, Insert, ParsedStatement, Restore, RestoreTarget, Show, Statement, TableName, Update,
+    Vacuum, is_incomplete, parse,
 };
 pub use session::Session;

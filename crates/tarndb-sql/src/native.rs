@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::physical_plan::SendableRecordBatchStream;
 use futures::StreamExt as _;
-use tarndb_db::ErrorKind;
-use tarndb_delta::{NativeError, NativeTable, Reads, convert_to_delta};
+use tarndb_db::{ErrorKind, TableTarget};
+use tarndb_delta::{NativeError, NativeTable, NativeTarget, Reads, convert_to_delta};
 use tarndb_storage::Path;
 use tarndb_table::{Field, RowRules, TableError, TableWriter, Written, WrittenChange};
 
@@ -26,7 +26,7 @@ use crate::function::{missing, pin_state, store_of};
 use crate::name::Spelling;
 use crate::options::SessionOptions;
 use crate::outcome::Outcome;
-use crate::parser::{Delete, Insert, ParsedStatement, Statement, TableName, Update};
+use crate::parser::{Delete, Insert, ParsedStatement, Restore, Statement, TableName, Update};
 use crate::provider::Pinned;
 use crate::query::{Planned, Scope, Storage};
 
@@ -57,6 +57,7 @@ pub(crate) fn changed(statement: &Statement) -> Option<&str> {
         Statement::Delete(delete) => &delete.table,
         Statement::Truncate { name } => name,
         Statement::AlterTable { name, .. } => name,
+        Statement::Restore(restore) => &restore.name,
         _ => return None,
     })
 }
@@ -67,7 +68,7 @@ pub(crate) fn not_here(path: &str) -> SqlError {
         what: format!("table {path} by its path here"),
         hint: Some(
             "a table by path is read in queries, and changed by INSERT, UPDATE, DELETE, TRUNCATE \
-             and ALTER TABLE outside a transaction: it commits by its own log"
+             ALTER TABLE and RESTORE outside a transaction: it commits by its own log"
                 .to_owned(),
         ),
     }
@@ -177,6 +178,22 @@ pub(crate) async fn change(
         Statement::Truncate { .. } => Ok(("TRUNCATE TABLE", change.truncate().await?)),
         _ => Err(not_here(path)),
     }
+}
+
+/// Takes the table at `path` back to an earlier version.
+pub(crate) async fn restore(
+    storage: &Storage,
+    path: &str,
+    statement: &Restore,
+) -> Result<Outcome, SqlError> {
+    let to = match crate::restore::target(&statement.to)? {
+        TableTarget::Version(version) => NativeTarget::Version(version.0),
+        TableTarget::Timestamp(at) => NativeTarget::Timestamp(at.0),
+    };
+    let store = store_of(path, storage)?;
+    let mut table = NativeTable::open(&store).await.map_err(failed(path))?;
+    let (report, _) = table.restore(to).await.map_err(failed(path))?;
+    crate::restore::outcome(&report)
 }
 
 /// Makes a folder of Parquet files a table: what to tell, and the outcome.
@@ -349,6 +366,11 @@ pub(crate) fn failed(path: &str) -> impl Fn(NativeError) -> SqlError {
                     },
                 };
             }
+            NativeError::FilesGone { .. } => (
+                "58P01",
+                ErrorKind::NotFound,
+                "name a version whose files are there",
+            ),
             _ => ("22000", ErrorKind::Invalid, "correct the statement"),
         };
         SqlError::Engine {

@@ -23,7 +23,7 @@ use crate::options::SessionOptions;
 use crate::outcome::Outcome;
 use crate::parser::{self, Explain, ParsedStatement, Show, Statement};
 use crate::query::{Scope, Storage};
-use crate::{copy, explain, native, native_alter, setting, show, vacuum};
+use crate::{copy, explain, native, native_alter, restore, setting, show, vacuum};
 
 /// What the session is in the middle of.
 #[derive(Debug)]
@@ -338,9 +338,16 @@ impl Session {
             // Only to read the tables of the database that the statement names.
             let txn = retry.begin(options).await?;
             let scope = self.scope(&txn);
-            let changed = native::change(&scope, &self.options, path, statement).boxed();
-            match changed.await {
-                Ok((tag, rows)) => return Ok(Outcome::Count { tag, rows }),
+            let ran = match &statement.statement {
+                Statement::Restore(to) => native::restore(&self.storage, path, to).boxed().await,
+                _ => {
+                    let changed = native::change(&scope, &self.options, path, statement).boxed();
+                    let changed = changed.await;
+                    changed.map(|(tag, rows)| Outcome::Count { tag, rows })
+                }
+            };
+            match ran {
+                Ok(outcome) => return Ok(outcome),
                 Err(error) => retry.after(error).await?,
             }
         }
@@ -467,6 +474,7 @@ impl Session {
                     context: "setting a value",
                 }),
             Statement::Vacuum(_) => Err(vacuum::refused()),
+            Statement::Restore(statement) => restore::run(self, txn, statement).await,
             Statement::Begin { .. } | Statement::Commit | Statement::Rollback => {
                 Err(SqlError::Internal {
                     context: "a transaction inside a transaction",

@@ -66,15 +66,15 @@ pub use arrow;
 pub use tarndb_db::{
     Catalog, CheckReport, CheckpointReport, Committed, CompactOptions, CompactReport, Doomed,
     Finding, LogCleanupOptions, LogCleanupReport, LogEntry, NewTable, OverwriteReport, Progress,
-    PublishMode, PublishReport, Status, TableChange, TableStatus, TxnOptions, TxnOutcome,
-    TxnStatus, UpsertReport, VacuumOptions, VacuumReport,
+    PublishMode, PublishReport, Status, TableChange, TableStatus, TableTarget, TxnOptions,
+    TxnOutcome, TxnStatus, UpsertReport, VacuumOptions, VacuumReport,
 };
 pub use tarndb_db::{Metrics, RetryPolicy};
 pub use tarndb_sql::{ImportFile, ImportOptions, ImportProgress, ImportReport, ParsedStatement};
 pub use tarndb_storage::{Context, Counts};
 pub use tarndb_table::prune::{Comparison, Predicate};
 pub use tarndb_table::stats::Scalar;
-pub use tarndb_table::{DataType, Field, Schema, TableState, TableWriter};
+pub use tarndb_table::{DataType, Field, RestoreReport, Schema, TableState, TableWriter};
 pub use tarndb_types::{
     DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId, TxnRef, Uuid,
 };

@@ -2,8 +2,8 @@
 
 use arrow::record_batch::RecordBatch;
 use futures::stream;
-use tarndb_db::{Committed, NewTable, OverwriteReport, UpsertReport};
-use tarndb_table::{Field, Predicate, TableWriter};
+use tarndb_db::{Committed, NewTable, OverwriteReport, TableTarget, UpsertReport};
+use tarndb_table::{Field, Predicate, RestoreReport, TableWriter};
 use tarndb_types::{TableId, TxnRef};
 
 use crate::error::{Error, Result};
@@ -50,6 +50,19 @@ impl Transaction {
         let id = self.table_id(table)?;
         let rows = stream::iter(batches.into_iter().map(Ok::<_, Error>));
         Ok(self.inner.append(id, rows).await?.rows)
+    }
+
+    /// Takes a table back to an earlier version of it, as a new version: its rows, columns,
+    /// properties and comment. What the transaction did to it before is forgotten.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) for a version that is not there (any more).
+    ///
+    /// # Cost
+    /// Reading the table's log up to the version; no data file is read or written.
+    pub async fn restore_table(&mut self, table: &str, to: TableTarget) -> Result<RestoreReport> {
+        let id = self.table_id(table)?;
+        Ok(self.inner.restore_table(id, to).await?)
     }
 
     /// Replaces the rows whose columns `on` equal those of a given row, and inserts the other

@@ -10,6 +10,7 @@ mod files;
 pub(crate) mod now;
 pub(crate) mod travel;
 pub(crate) mod version;
+mod with;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -31,6 +32,7 @@ use crate::error::{SqlError, translate::carry};
 use crate::name::{Spelling, fold};
 use crate::native::Pins;
 use crate::provider::TarnTable;
+use with::WithNames;
 
 pub(crate) use delta::{missing, pin_state, store_of};
 pub(crate) use files::{is_file_name, register_store};
@@ -250,6 +252,7 @@ impl Named {
     pub(crate) fn of(query: &Query) -> Result<Self, SqlError> {
         let mut collector = Collector {
             named: Self::default(),
+            with: WithNames::default(),
         };
         match query.visit(&mut collector) {
             ControlFlow::Continue(()) => Ok(collector.named),
@@ -260,10 +263,21 @@ impl Named {
 
 struct Collector {
     named: Named,
+    with: WithNames,
 }
 
 impl Visitor for Collector {
     type Break = Box<SqlError>;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Self::Break> {
+        self.with.enter(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &Query) -> ControlFlow<Self::Break> {
+        self.with.leave(query);
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Self::Break> {
         match factor {
@@ -278,6 +292,16 @@ impl Visitor for Collector {
             _ => {}
         }
         match FileCall::of(factor) {
+            Ok(Some(call))
+                if call.reader == Reader::Version
+                    && !call.options.contains_key("schema")
+                    && self.with.sees(&call.path) =>
+            {
+                ControlFlow::Break(Box::new(SqlError::Unsupported {
+                    what: format!("a version of {}, which WITH defines", call.path),
+                    hint: Some("say schema.table for the stored table".to_owned()),
+                }))
+            }
             Ok(Some(call)) => {
                 self.named.calls.insert(call);
                 ControlFlow::Continue(())

@@ -190,7 +190,7 @@ fn version(text: &str) -> Result<TableVersion, SqlError> {
     number.map_err(|_| not("version number", text))
 }
 
-fn timestamp(text: &str) -> Result<TimestampMs, SqlError> {
+pub(crate) fn timestamp(text: &str) -> Result<TimestampMs, SqlError> {
     let time = string_to_datetime(&chrono::Utc, text);
     let time = time.map_err(|_| not("timestamp", text))?;
     Ok(TimestampMs(time.timestamp_millis()))

@@ -9,7 +9,7 @@ use tarndb_table::Field;
 use tarndb_txn::Isolation;
 
 use crate::error::SqlError;
-use crate::parser::ast::{Copy, Explain, Show, Statement, Vacuum};
+use crate::parser::ast::{Copy, Explain, Restore, RestoreTarget, Show, Statement, Vacuum};
 use crate::parser::cursor::Cursor;
 use crate::parser::{ddl, dml, parse_statement, types};
 
@@ -85,11 +85,8 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
             name: cursor.dotted("a setting")?.to_lowercase(),
         });
     }
-    if cursor.at_word("restore") {
-        return Err(cursor.unsupported(
-            "RESTORE",
-            "INSERT OVERWRITE t SELECT * FROM t VERSION AS OF n brings the rows back",
-        ));
+    if cursor.word("restore") {
+        return restore(cursor).map(Statement::Restore);
     }
     if cursor.word("describe") || cursor.word("desc") {
         // A table may be called so.
@@ -120,8 +117,23 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     Err(cursor.expected(
         "a statement (SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, TRUNCATE, \
          COMMENT ON, BEGIN, COMMIT, ROLLBACK, SHOW, DESCRIBE, EXPLAIN, COPY, CONVERT TO DELTA, \
-         SET, VACUUM)",
+         SET, RESTORE, VACUUM)",
     ))
+}
+
+/// `[TABLE] table TO VERSION AS OF n | TO TIMESTAMP AS OF '..'`.
+fn restore(cursor: &mut Cursor<'_>) -> Result<Restore, SqlError> {
+    cursor.word("table");
+    let name = cursor.table_name()?;
+    cursor.expect_word("to")?;
+    let to = if cursor.words(&["version", "as", "of"]) {
+        RestoreTarget::Version(cursor.unsigned()?)
+    } else if cursor.words(&["timestamp", "as", "of"]) {
+        RestoreTarget::Timestamp(cursor.expect_string("a timestamp such as '2026-01-31 12:00:00'")?)
+    } else {
+        return Err(cursor.expected("VERSION AS OF n or TIMESTAMP AS OF '..'"));
+    };
+    Ok(Restore { name, to })
 }
 
 /// `table | DATABASE [RETAIN n HOURS | DAYS] [DRY RUN]`.

@@ -127,6 +127,26 @@ pub enum Statement {
     Copy(Copy),
     /// VACUUM.
     Vacuum(Vacuum),
+    /// RESTORE.
+    Restore(Restore),
+}
+
+/// RESTORE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restore {
+    /// The table.
+    pub name: TableName,
+    /// The version that it goes back to.
+    pub to: RestoreTarget,
+}
+
+/// Which version a table goes back to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestoreTarget {
+    /// VERSION AS OF.
+    Version(u64),
+    /// TIMESTAMP AS OF, as written.
+    Timestamp(String),
 }
 
 /// VACUUM.

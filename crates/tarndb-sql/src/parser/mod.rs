@@ -22,7 +22,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use ast::{
     AddedColumn, AlterAction, ColumnDef, ColumnRule, Constraint, Copy, CreateTable, Delete,
-    Explain, Insert, Show, Statement, TableName, Update, Vacuum,
+    Explain, Insert, Restore, RestoreTarget, Show, Statement, TableName, Update, Vacuum,
 };
 pub(crate) use types::parse_type;
 

@@ -250,6 +250,8 @@ fn statements_with_optional_parts_parse() {
         "COMMENT ON TABLE s.t IS 'x'",
         "COMMENT ON COLUMN s.t.c IS NULL",
         "TRUNCATE TABLE t",
+        "RESTORE TABLE t TO VERSION AS OF 3",
+        "RESTORE s.t TO TIMESTAMP AS OF '2026-01-31'",
         "TRUNCATE t",
         "SHOW TABLES IN s",
         "SHOW SCHEMAS",

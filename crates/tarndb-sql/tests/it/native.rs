@@ -291,3 +291,29 @@ async fn updates_of_a_table_by_path_tell_old_and_new_forms_in_its_feed() {
     let expected = "b|update_preimage; z|update_postimage";
     assert_eq!(rows(&mut session, &query).await, expected);
 }
+
+#[tokio::test]
+async fn a_table_by_path_is_restored_outside_of_transactions() {
+    for properties in [&[][..], &[("delta.enableDeletionVectors", "true")][..]] {
+        let (_guard, path) = table(properties).await;
+        let mut session = setup("CREATE TABLE s (id INT)").await;
+        let t = format!("delta.`{path}`");
+        ok(
+            &mut session,
+            &format!("INSERT INTO {t} VALUES (1, 'a'), (2, 'b'); DELETE FROM {t} WHERE id = 1"),
+        )
+        .await;
+        let query = format!("SELECT id FROM {t} ORDER BY id");
+        for (version, expected) in [(1, "1; 2"), (2, "2"), (0, ""), (0, "")] {
+            let restore = format!("RESTORE TABLE {t} TO VERSION AS OF {version}");
+            let figures = rows(&mut session, &restore).await;
+            assert_eq!(figures.split('|').count(), 6, "{figures}");
+            assert_eq!(rows(&mut session, &query).await, expected, "{version}");
+        }
+        let gone = err(&mut session, &format!("RESTORE {t} TO VERSION AS OF 9")).await;
+        assert!(chain(&gone).contains('9'), "{}", chain(&gone));
+        let inside = format!("BEGIN; RESTORE {t} TO VERSION AS OF 1");
+        let refused = err(&mut session, &inside).await;
+        assert_eq!(refused.sqlstate(), "0A000", "{}", chain(&refused));
+    }
+}

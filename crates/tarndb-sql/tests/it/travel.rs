@@ -116,7 +116,12 @@ async fn a_version_is_never_passed_over() {
         ("SELECT * FROM table_changes('s.t')", "42883"),
         ("SELECT * FROM table_changes('s.t', 9)", "58P01"),
         ("SELECT * FROM table_changes('s.t', 1, 2, 3)", "42883"),
-        ("RESTORE TABLE s.t TO VERSION AS OF 1", "0A000"),
+        ("RESTORE TABLE s.t TO VERSION AS OF 4", "58P01"),
+        ("RESTORE s.t TO TIMESTAMP AS OF '2001-01-01'", "58P01"),
+        ("RESTORE s.t TO TIMESTAMP AS OF 'soon'", "22023"),
+        ("RESTORE s.t TO VERSION AS OF 'x'", "42601"),
+        ("RESTORE s.t TO 1", "42601"),
+        ("RESTORE s.nothing TO VERSION AS OF 1", "42P01"),
         ("CREATE TABLE b CLONE s.t", "0A000"),
     ] {
         let error = err(&mut session, query).await;
@@ -151,4 +156,79 @@ async fn changes_before_a_set_not_null_keep_their_nulls() {
     let found = rows(&mut session, query).await;
     assert!(found.starts_with("NULL|insert; "), "{found}");
     assert!(found.contains("1|update_postimage"), "{found}");
+}
+
+#[tokio::test]
+async fn a_table_is_restored_alone_and_among_other_statements() {
+    let mut session = setup(TABLE).await;
+    let figures = rows(&mut session, "RESTORE TABLE s.t TO VERSION AS OF 1").await;
+    // Size and number of files afterwards, files that went and came, their sizes.
+    let figures: Vec<i64> = figures.split('|').map(|n| n.parse().unwrap()).collect();
+    assert_eq!(figures.len(), 6);
+    assert!(figures[0] > 0 && figures[1] > 0, "{figures:?}");
+    let query = "SELECT id FROM s.t ORDER BY id";
+    assert_eq!(rows(&mut session, query).await, "1; 2");
+    let told = "DESCRIBE HISTORY s.t LIMIT 1";
+    let told = rows(&mut session, told).await;
+    assert!(
+        told.contains("RESTORE") && told.contains("numRestoredFiles"),
+        "{told}"
+    );
+    ok(
+        &mut session,
+        "BEGIN;
+         INSERT INTO s.t SELECT * FROM s.t;
+         RESTORE s.t TO VERSION AS OF 0;
+         INSERT INTO s.t SELECT * FROM s.t VERSION AS OF 1 WHERE id = 2;",
+    )
+    .await;
+    assert_eq!(rows(&mut session, query).await, "2");
+    ok(&mut session, "COMMIT").await;
+    assert_eq!(rows(&mut session, query).await, "2");
+    ok(
+        &mut session,
+        "BEGIN; RESTORE s.t TO VERSION AS OF 1; ROLLBACK",
+    )
+    .await;
+    assert_eq!(rows(&mut session, query).await, "2");
+}
+
+#[tokio::test]
+async fn times_in_errors_can_be_said_in_a_statement() {
+    let mut session = setup(TABLE).await;
+    let error = err(
+        &mut session,
+        "SELECT * FROM s.t TIMESTAMP AS OF '2001-01-01'",
+    )
+    .await;
+    let told = chain(&error);
+    assert!(told.contains("2001-01-01T00:00:00.000Z"), "{told}");
+    assert!(!told.contains("ms since 1970"), "{told}");
+}
+
+#[tokio::test]
+async fn a_name_of_with_has_no_versions_and_hides_no_table_out_of_its_sight() {
+    let mut session = setup(TABLE).await;
+    ok(
+        &mut session,
+        "CREATE TABLE v (n INT); INSERT INTO v VALUES (1); TRUNCATE v",
+    )
+    .await;
+    for query in [
+        "WITH v AS (SELECT 7 AS n) SELECT n FROM v VERSION AS OF 1",
+        "WITH V AS (SELECT 7 AS n), w AS (SELECT * FROM v VERSION AS OF 1) SELECT n FROM w",
+        "WITH v AS (SELECT 7 AS n) SELECT (SELECT max(n) FROM v VERSION AS OF 1)",
+    ] {
+        let error = err(&mut session, query).await;
+        assert_eq!(error.sqlstate(), "0A000", "{query}: {}", chain(&error));
+        assert!(chain(&error).contains("WITH"), "{}", chain(&error));
+    }
+    for query in [
+        "WITH v AS (SELECT n FROM v VERSION AS OF 1) SELECT n FROM v",
+        "WITH w AS (SELECT n FROM v VERSION AS OF 1), v AS (SELECT 7) SELECT n FROM w",
+        "SELECT n FROM (WITH v AS (SELECT 7) SELECT * FROM v), v VERSION AS OF 1",
+        "WITH v AS (SELECT 7 AS n) SELECT n FROM main.v VERSION AS OF 1",
+    ] {
+        assert_eq!(rows(&mut session, query).await, "1", "{query}");
+    }
 }
