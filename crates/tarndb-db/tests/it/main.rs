@@ -54,4 +54,3 @@ mod travel;
 mod upserts;
 mod urls;
 mod vacuum;
-mod vacuum_beside;

@@ -142,7 +142,10 @@ impl NativeTable {
         let begun = context.monotonic();
         let read_version = self.state.as_ref().map(|state| state.version);
         loop {
-            self.check_not_vacuumed(change.oldest_file())?;
+            match (&change.restored, read_version) {
+                (Some(_), Some(looked)) => self.check_no_vacuum_after(looked.0)?,
+                _ => self.check_not_vacuumed(change.oldest_file())?,
+            }
             let (entry, current) = self.encoded(&change, txn, read_version)?;
             if context.monotonic().saturating_sub(self.seen) > self.stale {
                 self.catch_up(Some(&current)).await?;

@@ -73,6 +73,20 @@ impl NativeTable {
         }
     }
 
+    /// May files that come back, and were there at this version, be gone? However old they are:
+    /// what is looked at before the commit are they themselves.
+    pub(super) fn check_no_vacuum_after(&self, looked: u64) -> Result<(), NativeError> {
+        match self.vacuum.filter(|seen| seen.version > looked) {
+            Some(seen) => Err(NativeError::Conflict(Conflict {
+                kind: ConflictKind::Vacuum,
+                version: seen.version,
+                operation: VACUUM_START.to_owned(),
+                detail: "files of an earlier version".to_owned(),
+            })),
+            None => Ok(()),
+        }
+    }
+
     /// May files of which the first was written at this time be gone?
     pub(super) fn check_not_vacuumed(&self, oldest: Option<i64>) -> Result<(), NativeError> {
         match (self.vacuum, oldest) {

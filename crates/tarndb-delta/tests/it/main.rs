@@ -20,7 +20,6 @@ mod native;
 mod native_alter;
 mod native_cleanup;
 mod native_feed;
-mod native_restore;
 mod native_row_ids;
 mod native_rules;
 mod outside;
