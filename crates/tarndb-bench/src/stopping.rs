@@ -105,14 +105,17 @@ impl ObjectStore for Stopping {
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
         let (store, ended) = (self.clone(), self.clone());
+        // A stream is of one deletion; several run at the same time.
+        let number = Arc::new(AtomicU64::new(0));
+        let begun_as = Arc::clone(&number);
         let begun = locations.map(move |location| {
-            store.begin();
+            begun_as.store(store.begin(), Ordering::SeqCst);
             location
         });
         let deleted = self.inner.delete_stream(begun.boxed());
         deleted
             .map(move |location| {
-                ended.stop(ended.writes(), "end");
+                ended.stop(number.load(Ordering::SeqCst), "end");
                 location
             })
             .boxed()
