@@ -10,7 +10,7 @@
 //!   what the process's says about clouds. `open`: from URL to store.
 //! - [`local`]: the durable folder. `remote`: S3, GCS, Azure.
 //! - [`held`]: objects that can be read before they are stored.
-//! - [`retry`]: repeats what failed in passing. [`meter`]: counts requests.
+//! - `transfer`: objects of one store to another. [`retry`]: repeats what failed in passing. [`meter`]: counts requests.
 //! - [`write_once`]: objects that never change. `disk_cache`: their bytes on a disk of this
 //!   machine. [`derived`]: what was computed from them. `ranges`: which requests fetch them.
 //! - `fault`, `conformance`, `powercut`, `stub`: for tests.
@@ -32,6 +32,7 @@ mod ranges;
 mod remote;
 pub mod retry;
 pub mod store;
+mod transfer;
 pub mod virtual_clock;
 pub mod write_once;
 

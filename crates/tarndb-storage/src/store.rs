@@ -13,7 +13,9 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode};
+use object_store::{
+    CopyOptions, Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode,
+};
 use tarndb_types::TimestampMs;
 
 use crate::context::Context;
@@ -241,6 +243,17 @@ impl Store {
         result
             .map(|_| ())
             .map_err(|error| StoreError::from_objects("write an object", key, error))
+    }
+
+    /// Copies an object to another key, overwriting what is there; one request, and no bytes on
+    /// the way where the store copies by itself. Durable when it returns. Objects that are only
+    /// held are not there to be copied.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is nothing to copy.
+    pub async fn copy(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+        let copied = self.objects.copy_opts(from, to, CopyOptions::new()).await;
+        copied.map_err(|error| StoreError::from_objects("copy an object", from, error))
     }
 
     /// The whole object, or `None` when it does not exist; one request.
