@@ -15,7 +15,7 @@ use tarndb_storage::{Context, Store};
 use tarndb_table::codec::TableCodec;
 use tarndb_types::{DatabaseId, DbVersion, TxnId};
 
-use crate::catalog::{Catalog, DEFAULT_SCHEMA, LOG_FORMAT};
+use crate::catalog::{Catalog, DEFAULT_SCHEMA, LOG_FORMAT, TableEntry};
 use crate::clock::ClockCheck;
 use crate::commit::{CommitQueue, Turns};
 use crate::error::DbError;
@@ -282,6 +282,15 @@ impl Inner {
                 table: table.to_owned(),
                 format: format.to_owned(),
             })
+    }
+
+    /// The codec for one table, which knows where its paths may lead.
+    pub(crate) fn codec_of(&self, table: &TableEntry) -> Result<Arc<dyn TableCodec>, DbError> {
+        let codec = self.codec(&table.format, &table.display_name())?;
+        Ok(match table.bases.is_empty() {
+            true => Arc::clone(codec),
+            false => codec.reaching(&table.location, &table.bases),
+        })
     }
 
     /// Moves the head to the newest version. One request when that is known already, two after

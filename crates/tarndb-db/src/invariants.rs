@@ -110,6 +110,14 @@ pub enum Violation {
         /// The one that was there first.
         other: String,
     },
+    /// A clone that names files in a folder that is no table's.
+    #[error("the clone shares files with a folder that is no table's: table={table} base={base}")]
+    BaseUnknown {
+        /// The clone.
+        table: TableId,
+        /// The folder.
+        base: String,
+    },
     /// A path that leaves the database or its table.
     #[error("the path leaves its place; nothing is read or written there: path={path}")]
     PathEscapes {

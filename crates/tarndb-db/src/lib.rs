@@ -64,7 +64,9 @@ pub use publish::{CheckpointReport, PublishReport, PublishedTable};
 pub use retry::{Retry, RetryPolicy, TransactError};
 pub use snapshot::{ScannedRows, Snapshot};
 pub use status::{Status, TableStatus};
-pub use transaction::{Committed, Mark, NewTable, OverwriteReport, Transaction};
+pub use transaction::{
+    CloneReport, CloneTable, Committed, Mark, NativeSource, NewTable, OverwriteReport, Transaction,
+};
 pub use travel::error::TravelError;
 pub use travel::history::TableHistoryEntry;
 pub use travel::{TableChanges, TableTarget};

@@ -285,7 +285,7 @@ impl Inner {
         {
             return Ok(None);
         }
-        let codec = self.codec(&table.format, &table.display_name())?;
+        let codec = self.codec_of(table)?;
         for version in missing {
             let entry = self.entry(table, TableVersion(version)).await?;
             let next = codec.apply(Some(&state), &entry);
@@ -349,7 +349,7 @@ impl Inner {
     }
 
     async fn load_state(&self, table: &TableEntry) -> Result<TableState, DbError> {
-        let codec = self.codec(&table.format, &table.display_name())?;
+        let codec = self.codec_of(table)?;
         let published = self.known_published(table);
         let first = published.map_or(0, |version| version.0 + 1);
         let tail: Vec<Arc<Entry>> = futures::stream::iter(first..=table.version.0)

@@ -18,6 +18,7 @@ use tarndb_txn::TableEffects;
 use tarndb_types::{TableVersion, TxnId, Uuid};
 
 use crate::action::{Action, parse_lines};
+use crate::bases::Bases;
 use crate::checkpoint::write::write_checkpoint;
 use crate::error::DeltaError;
 use crate::load::{commit_key, entry_actions};
@@ -34,12 +35,15 @@ const EXPIRE_EVERY: u64 = 256;
 #[derive(Clone, Debug)]
 pub struct DeltaCodec {
     inline_dv_bytes: usize,
+    /// Where the paths of the one table that it is for may lead.
+    bases: Bases,
 }
 
 impl Default for DeltaCodec {
     fn default() -> Self {
         Self {
             inline_dv_bytes: INLINE_DV_BYTES,
+            bases: Bases::default(),
         }
     }
 }
@@ -49,6 +53,7 @@ impl DeltaCodec {
     pub fn with_inline_dv_bytes(bytes: usize) -> Self {
         Self {
             inline_dv_bytes: bytes,
+            bases: Bases::default(),
         }
     }
 }
@@ -59,8 +64,15 @@ impl TableCodec for DeltaCodec {
         "delta"
     }
 
+    fn reaching(&self, location: &Path, bases: &[Path]) -> Arc<dyn TableCodec> {
+        Arc::new(Self {
+            bases: Bases::new(location, bases),
+            ..self.clone()
+        })
+    }
+
     async fn load(&self, request: LoadRequest<'_>) -> Result<TableState, TableError> {
-        Ok(load::load(request).await?)
+        Ok(load::load(request, self.bases.clone()).await?)
     }
 
     fn apply(&self, state: Option<&TableState>, entry: &Entry) -> Result<TableState, TableError> {
@@ -77,7 +89,8 @@ impl TableCodec for DeltaCodec {
         let mut replay = match state {
             Some(state) => Replay::from_state(state)?,
             None => Replay::default(),
-        };
+        }
+        .reaching(self.bases.clone());
         replay.commit(entry_actions(entry, &log)?)?;
         if entry.version.0.is_multiple_of(EXPIRE_EVERY) {
             replay.expire_tombstones();

@@ -10,6 +10,7 @@
 //! - `replay`, `load`, [`state`]: from actions to a table's state; `checkpoint`: both ways.
 //! - [`feature`], `property`: what this build may read and write, and which properties it obeys.
 //! - `encode`, [`effects`], [`codec`]: commits.
+//! - `bases`: where the paths of a clone may lead.
 //! - `references`, `log_cleanup`: which files are needed, and which of the log can go.
 //! - [`changes`]: the change feed.
 //! - [`native`]: any Delta table by path.
@@ -25,6 +26,7 @@ pub mod native;
 pub mod schema_json;
 pub mod state;
 
+mod bases;
 mod checkpoint;
 mod clustering;
 mod dv;
@@ -38,6 +40,7 @@ mod replay;
 mod stats_json;
 mod type_changes;
 
+pub use bases::Bases;
 pub use codec::DeltaCodec;
 pub use encode::same_definition;
 pub use error::DeltaError;
@@ -48,4 +51,5 @@ pub use native::{
     open_native, open_with_tail,
 };
 pub use native::{NativeCleaned, NativeCleanup, NativeVacuum};
+pub use references::vector_file;
 pub use state::DeltaState;

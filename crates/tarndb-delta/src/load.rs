@@ -14,6 +14,7 @@ use tarndb_storage::{ObjectInfo, Path, Store, StoreError};
 use tarndb_table::{Entry, LoadRequest, TableState};
 
 use crate::action::{Action, parse_commit, parse_lines};
+use crate::bases::Bases;
 use crate::checkpoint::read::read_checkpoint;
 use crate::error::DeltaError;
 use crate::path;
@@ -31,9 +32,10 @@ const LISTINGS_MAX: usize = 3;
 ///
 /// # Cost
 /// One GET (hint), one LIST, two to three GETs for the checkpoint, one per commit after it.
-pub(crate) async fn load(request: LoadRequest<'_>) -> Result<TableState, DeltaError> {
+pub(crate) async fn load(request: LoadRequest<'_>, bases: Bases) -> Result<TableState, DeltaError> {
     let log = path::log_dir(request.location);
     let replay = replay_with_tail(&request, &log).await?;
+    let replay = replay.reaching(bases);
     replay.finish(request.target.0, log.as_ref())
 }
 

@@ -96,8 +96,11 @@ pub(crate) fn of_state(state: &TableState) -> Result<References, DeltaError> {
     Ok(references)
 }
 
-/// The file of a deletion vector, if it is in one.
-pub(crate) fn vector_file(descriptor: &DvDescriptor) -> Result<Option<String>, DeltaError> {
+/// The file of a deletion vector, relative to its table, if it is in one.
+///
+/// # Errors
+/// `BadDeletionVector`, `BadPath`.
+pub fn vector_file(descriptor: &DvDescriptor) -> Result<Option<String>, DeltaError> {
     Ok(match descriptor.storage {
         DvStorage::Inline => None,
         DvStorage::Relative => Some(dv::relative_file(&descriptor.path_or_inline)?),

@@ -12,6 +12,7 @@ use tarndb_table::{Complete, DataFile, Files, PACKED_MIN, Packer, Schema, TableS
 use tarndb_types::TableVersion;
 
 use crate::action::{Action, AppTxn, Metadata, Protocol, Remove, Sidecar};
+use crate::bases::Bases;
 use crate::checkpoint::retention::tombstone_cutoff;
 use crate::checkpoint::v2::PackedSidecar;
 use crate::error::DeltaError;
@@ -37,6 +38,8 @@ pub(crate) struct Replay {
     packer: Packer,
     /// A catalog says which commits there are.
     by_catalog: bool,
+    /// Where paths may lead.
+    bases: Bases,
 }
 
 /// What the schema adds to the files of a large checkpoint when they are unpacked.
@@ -44,6 +47,7 @@ pub(crate) struct Replay {
 struct Completion {
     schema: Arc<Schema>,
     stored_partitions: Vec<String>,
+    bases: Bases,
 }
 
 impl Complete for Completion {
@@ -52,6 +56,7 @@ impl Complete for Completion {
             parse_statistics(file, &self.schema);
         }
         spell_partition_values(file, &self.stored_partitions);
+        file.beside = self.bases.key(&file.path);
     }
 }
 
@@ -74,7 +79,15 @@ impl Replay {
             by_catalog: delta
                 .protocol
                 .lists_reader_feature(feature::CATALOG_MANAGED),
+            bases: Bases::default(),
         })
+    }
+
+    /// The same, for a table that may name files in the folders of others.
+    #[must_use]
+    pub(crate) fn reaching(mut self, bases: Bases) -> Self {
+        self.bases = bases;
+        self
     }
 
     /// The same, for a table whose commits a catalog supplies.
@@ -137,6 +150,7 @@ impl Replay {
         let completion = Completion {
             schema: Arc::new(Schema::default()),
             stored_partitions: Vec::new(),
+            bases: Bases::default(),
         };
         let files = Files::packed(Arc::new(packed), Arc::new(completion));
         if !small {
@@ -282,6 +296,7 @@ impl Replay {
         let completion: Arc<dyn Complete> = Arc::new(Completion {
             schema: Arc::clone(&schema),
             stored_partitions,
+            bases: self.bases,
         });
         for path in std::mem::take(&mut self.fresh) {
             if let Some(file) = self.files.loose_mut(&path) {

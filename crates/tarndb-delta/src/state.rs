@@ -84,5 +84,6 @@ pub(crate) fn data_file(add: Add) -> Result<DataFile, DeltaError> {
             .filter_map(|(key, value)| Some((key, value?)))
             .collect(),
         held: None,
+        beside: None,
     })
 }

@@ -117,6 +117,9 @@ pub enum MetadataChange {
     },
     /// Changes a rule that rows fulfil.
     Rule(RuleChange),
+    /// The first change of a table that is created: all of its definition but identity and name
+    /// is that of another table. What the creation says beside these does not count.
+    CloneOf(CloneSource),
     /// Drops a feature of the table format.
     DropFeature(String),
     /// Clusters new data by columns (names as the table shows them, a field of a struct by its
@@ -150,6 +153,16 @@ pub struct Earlier(pub Arc<TableState>);
 impl PartialEq for Earlier {
     fn eq(&self, other: &Self) -> bool {
         self.0.version == other.0.version
+    }
+}
+
+/// The table that a clone is made of, at the version in question.
+#[derive(Clone, Debug)]
+pub struct CloneSource(pub Arc<TableState>);
+
+impl PartialEq for CloneSource {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -265,6 +278,10 @@ pub struct LogPlan {
 pub trait TableCodec: Send + Sync + Debug {
     /// Name of the format, as a catalog entry spells it.
     fn format(&self) -> &'static str;
+
+    /// This codec for one table, at `location`, that may name files in the folders `bases` of
+    /// other tables: a clone.
+    fn reaching(&self, location: &Path, bases: &[Path]) -> Arc<dyn TableCodec>;
 
     /// The state at `request.target`.
     ///

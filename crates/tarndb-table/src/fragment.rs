@@ -42,6 +42,9 @@ pub struct DataFile {
     /// A file just written that is not stored yet: whoever commits it sees to that. Gone with
     /// the last clone.
     pub held: Option<HeldFile>,
+    /// Its key when it lies in another table's folder, into which this table may reach: it was
+    /// cloned from there. `None`: below the table's own root.
+    pub beside: Option<Path>,
 }
 
 impl DataFile {
@@ -64,9 +67,13 @@ impl DataFile {
     /// Storage key of the file of a table at `location`.
     ///
     /// # Errors
-    /// [`TableError::PathOutsideTable`] when the path is absolute or climbs out of the table.
+    /// [`TableError::PathOutsideTable`] when the path is absolute or climbs out of the table, and
+    /// nobody allowed the place that it names.
     pub fn key(&self, location: &Path) -> Result<Path, TableError> {
-        data_key(location, &self.path)
+        match &self.beside {
+            Some(key) => Ok(key.clone()),
+            None => data_key(location, &self.path),
+        }
     }
 
     /// The file as an object that never changes.

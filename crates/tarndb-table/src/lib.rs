@@ -35,8 +35,8 @@ pub mod decimal;
 pub use change_files::ChangeFiles;
 pub use change_writer::{ChangeWriter, Origin, WrittenChange};
 pub use codec::{
-    CheckpointInfo, Commit, CommitStamp, Earlier, Entry, FileUpdate, LoadRequest, LogPlan,
-    LogRequest, MetadataChange, TableCodec, TableDefinition,
+    CheckpointInfo, CloneSource, Commit, CommitStamp, Earlier, Entry, FileUpdate, LoadRequest,
+    LogPlan, LogRequest, MetadataChange, TableCodec, TableDefinition,
 };
 pub use deletion_vector::{Deletion, DvDescriptor, DvStorage, RowSet};
 pub use error::{ErrorClass, TableError};

@@ -16,6 +16,7 @@ use tarndb_storage::Path;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs};
 
 pub use location::{check_name, encode_name, location_for};
+pub(crate) use replay::parse_bases;
 pub use replay::parse_location;
 pub use vacuum::VacuumMark;
 
@@ -47,6 +48,8 @@ pub struct TableEntry {
     pub format: String,
     /// Folder of its files, relative to the root.
     pub location: Path,
+    /// Folders of other tables in which it may name files: those that it was cloned from.
+    pub bases: Arc<[Path]>,
     /// Its version.
     pub version: TableVersion,
     /// Version of the table's own log that is published and verified.
@@ -201,6 +204,12 @@ impl Catalog {
         inner
             .filter(|inner| inner.starts_with(&below))
             .map(String::as_str)
+    }
+
+    /// The table, live or dropped, whose folder this is.
+    pub fn at_location(&self, location: &Path) -> Option<&Arc<TableEntry>> {
+        let mut all = self.tables.values().chain(self.dropped.values());
+        all.find(|table| table.location == *location)
     }
 
     /// Every location ever used, folded, ascending.

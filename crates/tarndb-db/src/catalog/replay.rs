@@ -109,12 +109,14 @@ impl Catalog {
                 name,
                 format,
                 location,
+                bases,
             } => self.create_table(TableEntry {
                 id: *id,
                 schema: schema.clone(),
                 name: name.clone(),
                 format: format.clone(),
                 location: parse_location(location)?,
+                bases: parse_bases(bases)?,
                 version: TableVersion::ZERO,
                 published: None,
                 created: version,
@@ -175,6 +177,17 @@ impl Catalog {
             return Err(Violation::LocationTaken {
                 location,
                 other: other.to_owned(),
+            });
+        }
+        // What is not a table's folder is nothing to share.
+        if let Some(base) = table
+            .bases
+            .iter()
+            .find(|base| self.at_location(base).is_none())
+        {
+            return Err(Violation::BaseUnknown {
+                table: table.id,
+                base: base.to_string(),
             });
         }
         self.take_name(table.id, &table.schema, &table.name)?;
@@ -300,6 +313,14 @@ impl Catalog {
         self.writer_features = writer.into_iter().collect();
         self.unknown_actions = unknown.into_iter().collect();
     }
+}
+
+/// The bases of a clone from a log.
+///
+/// # Errors
+/// As [`parse_location`].
+pub(crate) fn parse_bases(bases: &[String]) -> Result<Arc<[Path]>, Violation> {
+    bases.iter().map(|base| parse_location(base)).collect()
 }
 
 /// A location from a log, which nobody vouches for, as a key of the store.

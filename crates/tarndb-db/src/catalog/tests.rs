@@ -43,6 +43,7 @@ pub(crate) fn create(n: u128, name: &str, location: &str) -> Action {
         name: name.into(),
         format: "delta".into(),
         location: location.into(),
+        bases: Vec::new(),
     }
 }
 

@@ -5,8 +5,10 @@
 //! again, and only its id and location stay taken.
 //! Spec: docs/format/log.md, "Vacuum".
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tarndb_storage::Path;
 use tarndb_types::{DbVersion, TableId, TimestampMs};
 
 use super::{Catalog, TableEntry};
@@ -48,9 +50,16 @@ impl Catalog {
             horizon: horizon.max(action.horizon),
             before: before.max(action.before),
         });
+        let all = self.tables.values().chain(self.dropped.values());
+        let covered = all.filter(|table| action.covers(table.id));
+        let covered: BTreeSet<Path> = covered.map(|table| table.location.clone()).collect();
         for tables in [&mut self.tables, &mut self.dropped] {
-            let ids: Vec<TableId> = tables.keys().copied().collect();
-            for id in ids.into_iter().filter(|id| action.covers(*id)) {
+            // Files of a base that only older versions of a clone need go too.
+            let shares = |table: &TableEntry| table.bases.iter().any(|b| covered.contains(b));
+            let concerned = tables.values();
+            let concerned = concerned.filter(|table| action.covers(table.id) || shares(table));
+            let ids: Vec<TableId> = concerned.map(|table| table.id).collect();
+            for id in ids {
                 if let Some(table) = tables.get_mut(&id) {
                     mark(Arc::make_mut(table), action.horizon);
                 }

@@ -43,9 +43,14 @@ pub(super) async fn check_files(
             return Ok(());
         }
     };
+    let mut shared = Vec::new();
+    for base in table.bases.iter() {
+        shared.extend(inner.store.list_after(base, None).await?);
+    }
     let sizes: BTreeMap<&Path, u64> = place
         .listed
         .iter()
+        .chain(&shared)
         .map(|object| (&object.key, object.size_bytes))
         .collect();
     let total = Some(state.files.len() as u64);

@@ -160,7 +160,7 @@ impl Database {
     ///
     /// # Cost
     /// Every record, checkpoint and published file once, the records of tables with checkpoints
-    /// twice; a LIST per table and one per table checkpoint; when `deep` every
+    /// twice; a LIST per table, per base of a clone and per table checkpoint; when `deep` every
     /// live data file.
     pub async fn check(
         &self,

@@ -32,7 +32,7 @@ pub(super) async fn check_table_checkpoints(
         return Ok(());
     };
     let name = table.display_name();
-    let codec = inner.codec(&table.format, &name)?;
+    let codec = inner.codec_of(table)?;
     let mut state: Option<TableState> = None;
     for version in (0..=*last).map(TableVersion) {
         let Some(expected) = replayed.entries.get(&(table.id, version)) else {
@@ -69,7 +69,7 @@ async fn compare(
     expected: &TableState,
 ) -> Result<Option<String>, DbError> {
     let name = table.display_name();
-    let codec = inner.codec(&table.format, &name)?;
+    let codec = inner.codec_of(table)?;
     let request = LoadRequest {
         store: &inner.store,
         location: &table.location,

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::io::Read as _;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, Uuid};
 
-use crate::catalog::{Catalog, LOG_FORMAT, TableEntry, VacuumMark, parse_location};
+use crate::catalog::{Catalog, LOG_FORMAT, TableEntry, VacuumMark, parse_bases, parse_location};
 use crate::hash::sha256_hex;
 use crate::invariants::{self, Violation};
 
@@ -115,6 +115,8 @@ struct TableLine {
     unpublished: Vec<(u64, u64)>,
     #[serde(default)]
     vacuumed: Option<u64>,
+    #[serde(default)]
+    bases: Vec<String>,
 }
 
 /// An id as JSON spells it.
@@ -228,6 +230,7 @@ fn table(line: TableLine) -> Result<TableEntry, CheckpointError> {
         name: line.name,
         format: line.format,
         location: parse_location(&line.location)?,
+        bases: parse_bases(&line.bases)?,
         version: TableVersion(line.version),
         published: line.published.map(TableVersion),
         created: DbVersion(line.created),

@@ -89,6 +89,10 @@ fn table_line(table: &TableEntry) -> Value {
     if let (Some(vacuumed), Some(line)) = (table.vacuumed, line.as_object_mut()) {
         line.insert("vacuumed".to_owned(), json!(vacuumed.0));
     }
+    if let Some(line) = line.as_object_mut().filter(|_| !table.bases.is_empty()) {
+        let bases: Vec<&str> = table.bases.iter().map(AsRef::as_ref).collect();
+        line.insert("bases".to_owned(), json!(bases));
+    }
     line
 }
 

@@ -164,6 +164,8 @@ fn add_metadata_effect(
             let (column, text) = (column.clone(), text.clone());
             table.schema.push(SchemaEffect::SetComment { column, text });
         }
+        // The table is new: nobody else can have changed it.
+        MetadataChange::CloneOf(_) => {}
         MetadataChange::Rule(change) => table.config.push(rule_effect(change)),
         MetadataChange::Restore(earlier) => table.schema.push(replaced_schema(
             &earlier.0.schema,

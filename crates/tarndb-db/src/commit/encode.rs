@@ -199,7 +199,7 @@ impl<'a> Encoder<'a> {
             ..
         } = changed;
         let name = table.display_name();
-        let codec = self.inner.codec(&table.format, &name)?;
+        let codec = self.inner.codec_of(table)?;
         let files = self.file_changes(changed, codec.as_ref(), vectors).await?;
         let head = head.as_deref();
         let metadata = pending_metadata(overlay, head);
@@ -424,6 +424,9 @@ fn live_file(head: &TableState, path: &str) -> Result<Arc<DataFile>, DbError> {
 fn parameters(overlay: &Overlay) -> BTreeMap<String, String> {
     if let Some(restored) = &overlay.restored {
         return restore::parameters(restored);
+    }
+    if let Some(cloned) = &overlay.cloned {
+        return cloned.parameters();
     }
     let mut parameters = BTreeMap::new();
     let overwrites = overlay.overwrite.is_some() || overlay.overwritten.is_some();

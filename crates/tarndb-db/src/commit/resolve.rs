@@ -102,6 +102,7 @@ impl Resolver {
             }
             for vacuum in record.vacuums() {
                 self.met_vacuum = true;
+                vacuumed::check_clones(&self.inner, &self.txn, vacuum).await?;
                 let covers = |table| vacuum.covers(table);
                 vacuumed::check(&self.inner, &self.txn, version, vacuum.before, covers).await?;
                 restore::check_kept(&self.inner, &self.txn, &after, covers).await?;

@@ -21,7 +21,7 @@ use crate::catalog::{Catalog, TableEntry};
 use crate::database::Inner;
 use crate::error::DbError;
 use crate::open;
-use crate::record::{INLINE_FILES, Record, VACUUM_FEATURE, encode_head};
+use crate::record::{CLONE_FEATURE, INLINE_FILES, Record, VACUUM_FEATURE, encode_head};
 
 /// A record, ready to be put.
 #[derive(Debug)]
@@ -124,12 +124,14 @@ impl Tip {
         let features = has_files.then(|| INLINE_FILES.to_owned());
         let vacuums = self.txns.iter().any(|encoded| encoded.txn.has_vacuum());
         let vacuums = vacuums.then(|| VACUUM_FEATURE.to_owned());
+        let clones = self.txns.iter().any(|encoded| encoded.txn.has_clone());
+        let clones = clones.then(|| CLONE_FEATURE.to_owned());
         let head = Record {
             version,
             timestamp: self.timestamp,
             writer: inner.writer.clone(),
             reader_features: features.into_iter().collect(),
-            writer_features: vacuums.into_iter().collect(),
+            writer_features: vacuums.into_iter().chain(clones).collect(),
             txns: Vec::new(),
             size_bytes: 0,
         };

@@ -15,8 +15,9 @@ use tarndb_types::{DbVersion, TableId, TimestampMs};
 use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::error::DbError;
-use crate::record::RowMapNote;
+use crate::record::{RowMapNote, VacuumAction};
 use crate::transaction::{Overlay, Transaction};
+use crate::travel::check_kept_since;
 
 /// Files looked at at the same time.
 const LOOKS_PARALLEL: usize = 16;
@@ -51,6 +52,44 @@ pub(super) async fn check(
         before,
     )
     .await
+}
+
+/// Checks that the vacuum leaves alone what the transaction's clones share with their sources:
+/// it keeps the files of every version since its horizon, and later ones know the clones.
+///
+/// # Errors
+/// [`crate::TravelError::Vacuumed`]; those of the store.
+///
+/// # Cost
+/// None for the newest version of a source, unless the snapshot is older than the horizon; else
+/// the catalog at the horizon.
+pub(super) async fn check_clones(
+    inner: &Inner,
+    txn: &Transaction,
+    vacuum: &VacuumAction,
+) -> Result<(), DbError> {
+    let catalog = txn.snapshot.catalog();
+    for (_, overlay) in txn.changes.changed_tables() {
+        let Some(cloned) = overlay.cloned.as_ref().filter(|cloned| cloned.is_shared) else {
+            continue;
+        };
+        let source = cloned.source.and_then(|id| catalog.table_or_dropped(id));
+        let Some(source) = source else {
+            continue;
+        };
+        let bases = source
+            .bases
+            .iter()
+            .filter_map(|base| catalog.at_location(base));
+        let mut folders = bases.map(|table| table.id).chain([source.id]);
+        let is_newest = cloned.version == source.version;
+        let at_horizon = is_newest && vacuum.horizon <= catalog.version();
+        if at_horizon || !folders.any(|id| vacuum.covers(id)) {
+            continue;
+        }
+        check_kept_since(inner, source, cloned.version, vacuum.horizon).await?;
+    }
+    Ok(())
 }
 
 /// Checks files that were written before the transaction began against the newest vacuum that
@@ -90,6 +129,8 @@ fn new_files(
         let mut looked_at = false;
         let changes = overlay.change_files.iter();
         let added = overlay.adds.values().map(AsRef::as_ref).chain(changes);
+        // What is shared was there before, and is judged by the version that it belongs to.
+        let added = added.filter(|file| file.beside.is_none());
         for file in added.filter(|file| wanted(file)) {
             looked_at = true;
             if file.unstored().is_none() {

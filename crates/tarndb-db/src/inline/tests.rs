@@ -51,6 +51,7 @@ fn table() -> TableEntry {
         name: "t".into(),
         format: "delta".into(),
         location: "main/t".into(),
+        bases: Vec::new(),
     };
     catalog.restore_schema("main".into()).unwrap();
     let applied = catalog.apply_action(&create, DbVersion(1), TimestampMs(2));

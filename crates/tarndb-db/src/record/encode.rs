@@ -101,14 +101,17 @@ fn push_action(text: &mut String, action: &Action) {
             name,
             format,
             location,
-        } => push_line(
-            text,
-            "createTable",
-            &json!({
+            bases,
+        } => {
+            let mut line = json!({
                 "id": id.to_string(), "schema": schema, "name": name,
                 "format": format, "location": location,
-            }),
-        ),
+            });
+            if let Some(line) = line.as_object_mut().filter(|_| !bases.is_empty()) {
+                line.insert("bases".to_owned(), json!(bases));
+            }
+            push_line(text, "createTable", &line);
+        }
         Action::DropTable { id } => {
             push_line(text, "dropTable", &json!({ "id": id.to_string() }));
         }

@@ -35,6 +35,10 @@ pub const FENCE_FEATURE: &str = "fence";
 /// that are being deleted.
 pub const VACUUM_FEATURE: &str = "vacuum";
 
+/// Writer feature of a record that creates a shallow clone: a build that does not know it would
+/// delete the files that the clone shares.
+pub const CLONE_FEATURE: &str = "clone";
+
 /// Reader feature of records that carry data files.
 pub const INLINE_FILES: &str = "inlineFiles";
 
@@ -116,6 +120,8 @@ pub enum Action {
         format: String,
         /// Folder of its files, relative to the root.
         location: String,
+        /// Folders of other tables in which it may name files: it is a shallow clone.
+        bases: Vec<String>,
     },
     /// A table is dropped; its files stay until vacuum.
     DropTable {
@@ -210,6 +216,12 @@ impl RecordTxn {
     pub fn has_vacuum(&self) -> bool {
         let vacuum = |action: &Action| matches!(action, Action::Vacuum(_));
         self.actions.iter().any(vacuum)
+    }
+
+    /// Whether it creates a table that shares files with others.
+    pub fn has_clone(&self) -> bool {
+        let clone = |action: &Action| matches!(action, Action::CreateTable { bases, .. } if !bases.is_empty());
+        self.actions.iter().any(clone)
     }
 
     /// Whether data files ride in it.

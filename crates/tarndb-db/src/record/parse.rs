@@ -132,6 +132,8 @@ struct CreateTableLine {
     name: String,
     format: String,
     location: String,
+    #[serde(default)]
+    bases: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -277,6 +279,7 @@ fn parse_action(number: usize, key: String, body: &RawValue) -> Result<Action, R
                 name: line.name,
                 format: line.format,
                 location: line.location,
+                bases: line.bases,
             }
         }
         "dropTable" => {

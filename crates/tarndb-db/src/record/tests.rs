@@ -68,6 +68,7 @@ fn sample() -> Record {
             name,
             format,
             location,
+            bases: vec!["main/s".to_owned()],
         },
         entry(0, inline),
         entry(1, staged),
@@ -102,7 +103,7 @@ fn the_bytes_of_a_record_do_not_change() {
         {"record":{"version":42,"timestamp":8,"writer":"tarndb/test","readerFeatures":["r"],"writerFeatures":[]}}
         {"txn":{"id":"00000000-0000-0000-0000-000000000001","readVersion":40,"timestamp":7,"isolation":"snapshot","operation":"WRITE","userMetadata":{"k":1}}}
         {"createSchema":{"name":"s"}}
-        {"createTable":{"format":"delta","id":"00000000-0000-0000-0000-000000000002","location":"main/t","name":"T \"1\"","schema":"main"}}
+        {"createTable":{"bases":["main/s"],"format":"delta","id":"00000000-0000-0000-0000-000000000002","location":"main/t","name":"T \"1\"","schema":"main"}}
         {"delta":{"table":"00000000-0000-0000-0000-000000000002","version":0,"actions":[{"commitInfo": {"a":1.50,"b":"\u00e9/\/"}},{"add":{"path":"x%20y.parquet"}}],"files":{"d=1/\"x\".parquet":"UEFSMQDDvw=="}}}
         {"delta":{"table":"00000000-0000-0000-0000-000000000002","version":1,"staged":"_delta_log/_staged_commits/x.json","bytes":9,"hash":"sha256:00"}}
         {"txn":{"id":"00000000-0000-0000-0000-000000000003","readVersion":40,"timestamp":8,"isolation":"snapshot","operation":"WRITE","userMetadata":{"k":1}}}

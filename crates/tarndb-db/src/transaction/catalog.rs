@@ -19,7 +19,7 @@ use crate::invariants::Violation;
 use crate::record::Action;
 
 /// Format of new tables.
-const NEW_TABLE_FORMAT: &str = "delta";
+pub(super) const NEW_TABLE_FORMAT: &str = "delta";
 
 /// A table to create.
 #[derive(Clone, Debug)]
@@ -102,21 +102,7 @@ impl Transaction {
         schema: &str,
         table: NewTable,
     ) -> Result<TableId, DbError> {
-        check_name(&table.name).map_err(|reason| DbError::InvalidName {
-            what: "table",
-            name: table.name.clone(),
-            reason,
-        })?;
-        let catalog = &self.changes.catalog;
-        let found = catalog.schema(schema);
-        let schema = found.ok_or_else(|| DbError::SchemaNotFound {
-            name: schema.to_owned(),
-        })?;
-        let schema = schema.name.clone();
-        let full_name = format!("{schema}.{}", table.name);
-        if catalog.find(&schema, &table.name).is_some() {
-            return Err(DbError::TableExists { name: full_name });
-        }
+        let (schema, full_name) = self.free_name(schema, &table.name)?;
         let id = TableId(self.inner().context().uuid());
         let codec = self.inner().codec(NEW_TABLE_FORMAT, &full_name)?;
         let definition = TableDefinition {
@@ -136,11 +122,32 @@ impl Transaction {
             name: table.name,
             format: NEW_TABLE_FORMAT.to_owned(),
             location,
+            bases: Vec::new(),
         };
         self.act(action, Operation::CreateTable)?;
         self.notice_readers(id, None, &overlay.state)?;
         self.changes.overlays.insert(id, overlay);
         Ok(id)
+    }
+
+    /// A schema as it is spelled, with the full name of a table that can be created in it.
+    pub(super) fn free_name(&self, schema: &str, name: &str) -> Result<(String, String), DbError> {
+        check_name(name).map_err(|reason| DbError::InvalidName {
+            what: "table",
+            name: name.to_owned(),
+            reason,
+        })?;
+        let catalog = &self.changes.catalog;
+        let found = catalog.schema(schema);
+        let schema = found.ok_or_else(|| DbError::SchemaNotFound {
+            name: schema.to_owned(),
+        })?;
+        let schema = schema.name.clone();
+        let full_name = format!("{schema}.{name}");
+        match catalog.find(&schema, name) {
+            Some(_) => Err(DbError::TableExists { name: full_name }),
+            None => Ok((schema, full_name)),
+        }
     }
 
     /// Drops a table. Its files stay until vacuum.
@@ -209,7 +216,7 @@ impl Transaction {
         Ok(())
     }
 
-    fn act(&mut self, action: Action, operation: Operation) -> Result<(), DbError> {
+    pub(super) fn act(&mut self, action: Action, operation: Operation) -> Result<(), DbError> {
         let mut catalog = self.changes.catalog.clone();
         let (version, timestamp) = (catalog.version().next(), catalog.timestamp());
         catalog
@@ -233,7 +240,7 @@ impl Transaction {
     }
 
     /// A folder that no table of this database ever had and that is empty.
-    async fn free_location(
+    pub(super) async fn free_location(
         &self,
         schema: &str,
         name: &str,

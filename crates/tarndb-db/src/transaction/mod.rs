@@ -6,6 +6,7 @@
 //! Spec: docs/format/log.md, "Transactions".
 
 mod catalog;
+mod clone;
 mod data;
 mod definition;
 pub(crate) mod feed;
@@ -28,6 +29,8 @@ use tarndb_txn::{Isolation, Operation};
 use tarndb_types::{DbVersion, TableId, TxnId, TxnRef};
 
 pub use catalog::NewTable;
+pub(crate) use clone::Cloned;
+pub use clone::{CloneReport, CloneTable, NativeSource};
 pub(crate) use overlay::Overlay;
 pub use overwrite_where::OverwriteReport;
 pub(crate) use precondition::Pin;
@@ -249,10 +252,7 @@ impl Transaction {
     }
 
     pub(crate) fn codec(&self, id: TableId) -> Result<Arc<dyn TableCodec>, DbError> {
-        let entry = self.entry(id)?;
-        Ok(Arc::clone(
-            self.inner().codec(&entry.format, &entry.display_name())?,
-        ))
+        self.inner().codec_of(self.entry(id)?)
     }
 
     /// The error of a transaction that the record at `fence` aborts.

@@ -9,13 +9,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tarndb_table::codec::{Commit, CommitStamp, MetadataChange, TableCodec, TableDefinition};
+use tarndb_table::codec::{
+    CloneSource, Commit, CommitStamp, MetadataChange, TableCodec, TableDefinition,
+};
 use tarndb_table::{
     DataFile, Deletion, Files, IdentityUse, Predicate, RowSet, RuleChange, TableError, TableState,
 };
 use tarndb_txn::{Operation, RowMap};
 use tarndb_types::{DatabaseId, DbVersion, TableVersion, TimestampMs, TxnId, Uuid};
 
+use super::Cloned;
 use super::feed::{Feed, Image};
 use super::restore::Restored;
 use crate::record::RowMapNote;
@@ -31,6 +34,8 @@ pub(crate) struct Overlay {
     pub(crate) base: Option<Arc<TableState>>,
     /// The definition when it was created here.
     pub(crate) create: Option<TableDefinition>,
+    /// What it is a clone of, when it was created here as one.
+    pub(crate) cloned: Option<Cloned>,
     /// What the transaction sees.
     pub(crate) state: Arc<TableState>,
     /// Own new files, without their deletions.
@@ -103,6 +108,7 @@ impl Overlay {
             state: Arc::clone(&base),
             base: Some(base),
             create: None,
+            cloned: None,
             adds: BTreeMap::new(),
             own_deletions: BTreeMap::new(),
             deletions: BTreeMap::new(),
@@ -131,6 +137,24 @@ impl Overlay {
         overlay.base = None;
         overlay.create = Some(definition);
         overlay.did(Operation::CreateTable);
+        Ok(overlay)
+    }
+
+    /// A table created here as a clone, without its files.
+    pub(crate) fn cloned(
+        codec: &dyn TableCodec,
+        definition: TableDefinition,
+        source: CloneSource,
+        cloned: Cloned,
+    ) -> Result<Self, TableError> {
+        let changes = vec![MetadataChange::CloneOf(source)];
+        let state = Arc::new(changed_state(codec, None, Some(&definition), &changes)?);
+        let mut overlay = Self::of_base(state);
+        overlay.base = None;
+        overlay.create = Some(definition);
+        overlay.metadata = changes;
+        overlay.cloned = Some(cloned);
+        overlay.did(Operation::Clone);
         Ok(overlay)
     }
 
@@ -168,6 +192,7 @@ impl Overlay {
     /// it consists of; else the first that changed data.
     pub(crate) fn operation(&self) -> Operation {
         let strongest = [
+            Operation::Clone,
             Operation::ReplaceTable,
             Operation::CreateTableAsSelect,
             Operation::CreateTable,
@@ -200,6 +225,25 @@ impl Overlay {
             self.adds.insert(file.path.clone(), file);
         }
         self.did(operation);
+    }
+
+    /// Adds the files of a clone, and the rows that are deleted in some of them beside what they
+    /// say themselves.
+    pub(crate) fn add_cloned(
+        &mut self,
+        files: Vec<DataFile>,
+        deletions: BTreeMap<String, Arc<RowSet>>,
+    ) {
+        self.add_files(files, Operation::Clone);
+        let state = Arc::make_mut(&mut self.state);
+        for (path, rows) in &deletions {
+            if let Some(file) = state.files.get(path) {
+                let mut file = DataFile::clone(&file);
+                file.deletion = Deletion::Loaded(Arc::clone(rows));
+                state.files.insert(Arc::new(file));
+            }
+        }
+        self.own_deletions.extend(deletions);
     }
 
     /// Adds the files of an upsert, with the keys that it looked for.

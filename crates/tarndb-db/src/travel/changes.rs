@@ -7,6 +7,7 @@
 use arrow_array::RecordBatch;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _};
+use tarndb_delta::Bases;
 use tarndb_delta::changes::{ChangeFeed, FeedPlanner, change_schema};
 use tarndb_storage::{Path, Store};
 use tarndb_table::{Schema, TableError, TableState};
@@ -89,6 +90,7 @@ impl Snapshot {
                 Err(error) => return Err(error),
             },
         };
+        planner = planner.reaching(Bases::new(&entry.location, &entry.bases));
         let mut entries = futures::stream::iter((from.0..=to.0).map(TableVersion))
             .map(|version| log.entry(version))
             .buffered(PARALLEL_READS);

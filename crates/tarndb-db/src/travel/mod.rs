@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tarndb_delta::DeltaError;
 use tarndb_log::SegmentError;
 use tarndb_table::{TableError, TableState};
-use tarndb_types::{TableId, TableVersion, TimestampMs};
+use tarndb_types::{DbVersion, TableId, TableVersion, TimestampMs};
 
 pub use changes::TableChanges;
 use error::TravelError;
@@ -152,6 +152,17 @@ pub(crate) async fn check_kept_by(
     if newest.version == version && !newest.is_purged() {
         return Ok(());
     }
+    check_kept_since(inner, entry, version, horizon).await
+}
+
+/// The version is one that a vacuum with this horizon leaves readable.
+pub(crate) async fn check_kept_since(
+    inner: &Inner,
+    entry: &TableEntry,
+    version: TableVersion,
+    horizon: DbVersion,
+) -> Result<(), DbError> {
+    let head = inner.head.catalog();
     let opened = open::load_at(&inner.store, &inner.log, horizon, head.version()).await;
     let at_horizon = opened.map(|opened| opened.catalog);
     let oldest = match at_horizon {

@@ -245,6 +245,11 @@ impl<'a> Vacuum<'a> {
             view.row_maps = Some(row_maps(self.inner, table, versions).await?);
         }
         let mut doomed = plan(&view, listing, before);
+        let is_shared = |object: &ObjectInfo| self.named.elsewhere.contains(&object.key);
+        if is_purged && listing.iter().any(is_shared) {
+            // Its log tells which files were its own, when the clones that need some are gone.
+            doomed.retain(|file| !is_log(file));
+        }
         if let Some(oldest) = names.oldest.filter(|_| !is_purged) {
             doomed.extend(self.expired_log(table, oldest, listing).await?);
         }
@@ -294,7 +299,6 @@ impl<'a> Vacuum<'a> {
             let stage = name.to_owned();
             progress(Progress { stage, done, total });
         };
-        let is_log = |file: &&Doomed| file.key.as_ref().contains("/_delta_log/");
         let data = files.iter().filter(|file| !is_log(file));
         let data: Vec<Path> = data.map(|file| file.key.clone()).collect();
         let mut deleted = futures::stream::iter(data)
@@ -308,7 +312,7 @@ impl<'a> Vacuum<'a> {
         while deleted.try_next().await?.is_some() {
             tell();
         }
-        for file in files.iter().filter(is_log) {
+        for file in files.iter().filter(|file| is_log(file)) {
             tracing::debug!(target: "tarndb::step", key = %file.key, "vacuum_log.begin");
             store.delete(&file.key).await?;
             tracing::debug!(target: "tarndb::step", key = %file.key, "vacuum_log.end");
@@ -316,6 +320,10 @@ impl<'a> Vacuum<'a> {
         }
         Ok(())
     }
+}
+
+fn is_log(file: &Doomed) -> bool {
+    file.key.as_ref().contains("/_delta_log/")
 }
 
 fn has_old_row_map(view: &TableView<'_>, listing: &[ObjectInfo], before: TimestampMs) -> bool {

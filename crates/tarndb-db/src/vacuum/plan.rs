@@ -162,6 +162,18 @@ pub(crate) fn absolute_key(url: &str, file: &str) -> Option<Path> {
     Path::parse(rest.strip_prefix('/')?).ok()
 }
 
+/// The key of a file that a table names by a path that leads out of its folder, when it lies
+/// below the root.
+pub(crate) fn relative_key(location: &Path, file: &str) -> Option<Path> {
+    let mut folders: Vec<&str> = location.as_ref().split('/').collect();
+    let mut rest = file;
+    while let Some(above) = rest.strip_prefix("../") {
+        folders.pop()?;
+        rest = above;
+    }
+    data_key(&Path::parse(folders.join("/")).ok()?, rest).ok()
+}
+
 /// What a table names, as keys.
 pub(crate) fn split(
     location: &Path,

@@ -14,7 +14,7 @@ use tarndb_table::References;
 use tarndb_table::codec::Entry;
 use tarndb_types::{DbVersion, TableId, TableVersion};
 
-use super::plan::{absolute_key, split};
+use super::plan::{absolute_key, relative_key, split};
 use crate::catalog::{Catalog, TableEntry};
 use crate::database::Inner;
 use crate::error::DbError;
@@ -27,7 +27,7 @@ const RECORDS_PARALLEL: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Named {
     pub(super) tables: BTreeMap<TableId, TableNames>,
-    /// Files that some table names by an absolute path, wherever they lie.
+    /// Files that some table names outside its own folder: clones share those of their sources.
     pub(super) elsewhere: BTreeSet<Path>,
 }
 
@@ -68,7 +68,9 @@ pub(super) async fn gather(inner: &Inner, span: &Span<'_>) -> Result<Named, DbEr
         };
         let (referenced, removed, outside) = split(&table.location, references);
         let url = inner.store.url();
-        let outside = outside.iter().filter_map(|file| absolute_key(url, file));
+        let outside = outside.iter().filter_map(|file| {
+            absolute_key(url, file).or_else(|| relative_key(&table.location, file))
+        });
         named.elsewhere.extend(outside);
         let names = TableNames {
             referenced,

@@ -24,6 +24,8 @@ pub(crate) enum When {
     BeforeGet,
     BeforeDelete,
     BeforeList,
+    BeforeCopy,
+    AfterCopy,
 }
 
 /// A request at some point.
@@ -173,6 +175,8 @@ impl ObjectStore for HookStore {
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
+        self.call(When::BeforeCopy, to, &[]).await?;
+        self.inner.copy_opts(from, to, options).await?;
+        self.call(When::AfterCopy, to, &[]).await
     }
 }

@@ -24,10 +24,10 @@ const ROW_TRACKING: &str = "delta.enableRowTracking";
 const CHANGE_FEED: &str = "delta.enableChangeDataFeed";
 
 /// A row with its stable id and commit version.
-type Tracked = (Row, i64, i64);
+pub(crate) type Tracked = (Row, i64, i64);
 
 /// Live rows of a table with their stable ids, sorted.
-async fn tracked(snapshot: &Snapshot, id: TableId) -> Vec<Tracked> {
+pub(crate) async fn tracked(snapshot: &Snapshot, id: TableId) -> Vec<Tracked> {
     let state = snapshot.table(id).await.unwrap();
     let columns = RowIdColumns::of(&state.properties).unwrap();
     let schema = columns.added_to(&state.schema);
@@ -259,6 +259,7 @@ async fn change_rows(
         default_row_commit_version: None,
         tags: BTreeMap::new(),
         held: None,
+        beside: None,
     };
     let mut schema = state.schema.as_ref().clone();
     schema

@@ -127,6 +127,8 @@ impl ObjectStore for TimedStore {
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
+        self.inner.copy_opts(from, to, options).await?;
+        self.note(to);
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ use tarndb_table::{DataFile, DataType, Deletion, Entry, Field, Schema, TableStat
 
 use super::fit::check_fit;
 use crate::action::{Action, Add, Cdc, Remove};
+use crate::bases::Bases;
 use crate::error::DeltaError;
 use crate::load::entry_actions;
 use crate::replay::Replay;
@@ -86,6 +87,7 @@ pub struct FeedPlanner {
     at_first: bool,
     versions: Vec<VersionChanges>,
     schemas: Vec<(u64, Arc<Schema>)>,
+    bases: Bases,
 }
 
 impl FeedPlanner {
@@ -96,7 +98,14 @@ impl FeedPlanner {
             at_first: false,
             versions: Vec::new(),
             schemas: Vec::new(),
+            bases: Bases::default(),
         }
+    }
+
+    /// The same, for a table that may name files in the folders of others.
+    #[must_use]
+    pub fn reaching(self, bases: Bases) -> Self {
+        Self { bases, ..self }
     }
 
     /// Begins with the state at the first commit, where the one before it is no longer there.
@@ -124,7 +133,8 @@ impl FeedPlanner {
                 let mut replay = match &before {
                     Some(state) => Replay::from_state(state)?,
                     None => Replay::default(),
-                };
+                }
+                .reaching(self.bases.clone());
                 replay.commit(actions)?;
                 (reads, replay.finish(version, log.as_ref())?)
             }
@@ -136,10 +146,21 @@ impl FeedPlanner {
         self.versions.push(VersionChanges {
             version,
             timestamp_ms: state.in_commit_timestamp.unwrap_or(timestamp_ms),
-            reads,
+            reads: reads.into_iter().map(|read| self.placed(read)).collect(),
         });
         self.state = Some(state);
         Ok(())
+    }
+
+    /// With the file where the table may find it.
+    fn placed(&self, mut read: ChangeRead) -> ChangeRead {
+        let (ChangeRead::Changes(file)
+        | ChangeRead::Whole(_, file)
+        | ChangeRead::Difference { file, .. }) = &mut read;
+        if let Some(key) = self.bases.key(&file.path) {
+            Arc::make_mut(file).beside = Some(key);
+        }
+        read
     }
 
     /// The feed; `None` when there was no commit.

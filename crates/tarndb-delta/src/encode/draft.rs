@@ -14,7 +14,7 @@ use super::domains::Domains;
 use super::mapping::chosen_mode;
 use super::property::{Asks, judge, judge_unset};
 use super::rules::check_rules;
-use super::{Authority, row_ids};
+use super::{Authority, cloned, row_ids};
 use crate::action::{Change, Format, Metadata, Protocol};
 use crate::clustering::{self, CLUSTERING_DOMAIN};
 use crate::column_mapping::{self, MappingMode, table_schema};
@@ -26,7 +26,7 @@ use crate::property::is_on;
 use crate::schema_json::schema_string;
 use crate::state::DeltaState;
 
-const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
+pub(super) const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
 
 /// Protocol and metadata under change.
 pub(super) struct Draft {
@@ -68,7 +68,10 @@ impl Draft {
                     changes: Vec::new(),
                 })
             }
-            (None, Some(definition)) => Self::create(definition, commit, authority),
+            (None, Some(definition)) => match cloned::source(commit) {
+                Some(source) => Self::cloned(definition, source, commit, authority),
+                None => Self::create(definition, commit, authority),
+            },
             (head, _) => Err(DeltaError::IllegalCommit {
                 rule: "a commit either creates a table or changes one",
                 detail: format!("head={}", head.is_some()),
@@ -174,6 +177,8 @@ impl Draft {
                     detail: format!("{change:?}").chars().take(40).collect(),
                 })
             }
+            // Where the draft began, if at all; see `cloned`.
+            MetadataChange::CloneOf(_) => self.check_cloned(),
             MetadataChange::ClusterBy(columns) => self.cluster_by(columns),
             MetadataChange::SetDomain {
                 domain,

@@ -194,7 +194,9 @@ fn loose_statistics(file: &DataFile, draft: &Draft) -> Option<String> {
 
 /// Path and partition values of a file that the table did not have.
 fn check_new(file: &DataFile, draft: &Draft) -> Result<(), DeltaError> {
-    if path::table_path(&file.raw_path)? != file.path || !path::is_inside(&file.path) {
+    if path::table_path(&file.raw_path)? != file.path
+        || (!path::is_inside(&file.path) && file.beside.is_none())
+    {
         return Err(illegal(
             "a path of the log names a file below the table",
             &file.raw_path,

@@ -6,6 +6,7 @@
 //! Spec: Delta PROTOCOL, "Requirements for Writers"; docs/format/publishing.md.
 
 mod authority;
+mod cloned;
 mod depends;
 mod domains;
 mod draft;
@@ -67,7 +68,7 @@ pub(crate) fn encode_for(commit: &Commit<'_>, authority: Authority) -> Result<En
             change => draft.change(change)?,
         }
     }
-    if files::stores_vectors(commit) {
+    if files::stores_vectors(commit) && !draft.has_cloned_vectors(commit) {
         draft.enable_deletion_vectors()?;
     }
     draft.enable_in_commit_timestamps(commit);
@@ -79,7 +80,12 @@ pub(crate) fn encode_for(commit: &Commit<'_>, authority: Authority) -> Result<En
     let mut file_actions = files::file_actions(commit, &draft)?;
     if let Some(mut ids) = RowIds::start(commit, &draft)? {
         ids.number(commit, &mut file_actions)?;
-        domains.extend(ids.domain()?);
+        let mark = ids.domain()?;
+        domains.retain(|domain| {
+            mark.as_ref()
+                .is_none_or(|mark| mark.domain != domain.domain)
+        });
+        domains.extend(mark);
     }
 
     let mut actions = vec![Action::CommitInfo(commit_info(commit, &draft))];

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use tarndb_table::Commit;
 
+use super::cloned;
 use super::draft::Draft;
 use crate::action::{Action, Add, DomainMetadata};
 use crate::checkpoint::write::live_add;
@@ -62,7 +63,10 @@ impl RowIds {
         }
         let start = match commit.head {
             Some(head) => high_water_mark(DeltaState::of(head)?)?,
-            None => -1,
+            None => match cloned::source(commit) {
+                Some(source) => high_water_mark(DeltaState::of(&source.0)?)?,
+                None => -1,
+            },
         };
         let version = commit.stamp.version.0;
         Ok(Some(Self {

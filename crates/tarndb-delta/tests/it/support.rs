@@ -184,5 +184,6 @@ pub(crate) fn file(path: &str, rows: u64) -> DataFile {
         default_row_commit_version: None,
         tags: BTreeMap::from([("k".to_owned(), "v".to_owned())]),
         held: None,
+        beside: None,
     }
 }

@@ -108,6 +108,7 @@ impl Run {
             default_row_commit_version,
             tags: rare.tags,
             held: None,
+            beside: None,
         })
     }
 }

@@ -56,6 +56,7 @@ fn file(number: u64) -> DataFile {
             .into_iter()
             .collect(),
         held: None,
+        beside: None,
     }
 }
 

@@ -43,6 +43,7 @@ fn file(id: ColumnStats, p: Option<&str>) -> DataFile {
         default_row_commit_version: None,
         tags: BTreeMap::new(),
         held: None,
+        beside: None,
     }
 }
 

@@ -51,6 +51,7 @@ async fn read_all(store: &Store, root: &FsPath, path: &FsPath) -> Result<usize, 
         default_row_commit_version: None,
         tags: BTreeMap::new(),
         held: None,
+        beside: None,
     };
     let rows = read_file(store, &Path::default(), &file, &schema, &[], None).await;
     let rows = rows.map_err(|error| error.to_string())?;

@@ -37,6 +37,7 @@ pub(crate) async fn store_file(
         default_row_commit_version: None,
         tags: BTreeMap::new(),
         held: None,
+        beside: None,
     }
 }
 

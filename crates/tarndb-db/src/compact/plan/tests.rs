@@ -28,6 +28,7 @@ fn file(path: &str, partition: &str, size: u64, deleted: u64) -> Arc<DataFile> {
         default_row_commit_version: None,
         tags: BTreeMap::new(),
         held: None,
+        beside: None,
     })
 }
 

@@ -24,6 +24,7 @@ fn file(path: &str, rows: u64) -> DataFile {
         default_row_commit_version: None,
         tags: BTreeMap::new(),
         held: None,
+        beside: None,
     }
 }
 

@@ -175,5 +175,6 @@ fn data_file(
         default_row_commit_version: None,
         tags: BTreeMap::new(),
         held: None,
+        beside: None,
     }
 }

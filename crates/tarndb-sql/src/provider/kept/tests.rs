@@ -20,6 +20,7 @@ fn file(path: &str) -> Arc<DataFile> {
         default_row_commit_version: None,
         tags: BTreeMap::new(),
         held: None,
+        beside: None,
     })
 }
 

@@ -401,6 +401,7 @@ impl OpenFile {
         Ok(DataFile {
             size_bytes,
             held,
+            beside: None,
             path: self.path,
             raw_path: self.raw_path,
             partition_values: self.partition_values,
