@@ -2,7 +2,9 @@
 
 use arrow::record_batch::RecordBatch;
 use futures::stream;
-use tarndb_db::{Committed, NewTable, OverwriteReport, TableTarget, UpsertReport};
+use tarndb_db::{
+    CloneReport, CloneTable, Committed, NewTable, OverwriteReport, TableTarget, UpsertReport,
+};
 use tarndb_table::{Field, Predicate, RestoreReport, TableWriter};
 use tarndb_types::{TableId, TxnRef};
 
@@ -32,6 +34,24 @@ impl Transaction {
     /// [`Invalid`](crate::ErrorKind::Invalid) for columns that a table cannot have.
     pub async fn create_table(&mut self, schema: &str, table: NewTable) -> Result<TableId> {
         Ok(self.inner.create_table(schema, table).await?)
+    }
+
+    /// Creates a table in `schema` as a clone of another: its definition and its rows, at any
+    /// version that is still there.
+    ///
+    /// # Errors
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists); [`NotFound`](crate::ErrorKind::NotFound)
+    /// for a version that is gone, now or, of a shallow clone, at the commit.
+    ///
+    /// # Cost
+    /// A copy within the store per data file of a deep clone; none for the files that a shallow
+    /// clone shares.
+    pub async fn clone_table(
+        &mut self,
+        schema: &str,
+        clone: &CloneTable,
+    ) -> Result<(TableId, CloneReport)> {
+        Ok(self.inner.clone_table(schema, clone, |_| {}).await?)
     }
 
     /// Adds rows to a table (`table` or `schema.table`). The batches' columns are those of the
