@@ -99,6 +99,10 @@ impl Change<'_> {
                 }
                 Ok((action.tag(), None))
             }
+            Statement::CloneTable(clone) => {
+                self.clone_table(clone).await?;
+                Ok(("CREATE TABLE", None))
+            }
             Statement::CreateTable(create) => {
                 Ok(("CREATE TABLE", self.create_table(create).await?))
             }
@@ -115,6 +119,9 @@ impl Change<'_> {
         match statement {
             Statement::CreateTable(create) if create.if_not_exists && !missing(&create.name) => {
                 Some(format!("table {} exists already", create.name))
+            }
+            Statement::CloneTable(clone) if clone.if_not_exists && !missing(&clone.name) => {
+                Some(format!("table {} exists already", clone.name))
             }
             Statement::CreateSchema {
                 name,
@@ -142,7 +149,11 @@ impl Change<'_> {
     }
 
     /// A table; `None` when it may be missing and is.
-    fn find_if(&self, name: &TableName, if_exists: bool) -> Result<Option<TableId>, SqlError> {
+    pub(crate) fn find_if(
+        &self,
+        name: &TableName,
+        if_exists: bool,
+    ) -> Result<Option<TableId>, SqlError> {
         match self.scope().find(name) {
             Ok(id) => Ok(Some(id)),
             Err(SqlError::UnknownTable { .. } | SqlError::UnknownSchema { .. }) if if_exists => {
@@ -262,7 +273,7 @@ impl Change<'_> {
         Ok(Some(rows))
     }
 
-    fn check_schema(&self, name: &str) -> Result<(), SqlError> {
+    pub(crate) fn check_schema(&self, name: &str) -> Result<(), SqlError> {
         let catalog = self.txn.catalog();
         if catalog.schema(name).is_some() {
             return Ok(());

@@ -11,6 +11,7 @@
 
 mod alter;
 mod catalog;
+mod clone;
 mod copy;
 mod ddl;
 mod dml;
@@ -42,8 +43,8 @@ pub use import::{ImportFile, ImportOptions, ImportProgress, ImportReport};
 pub use options::SessionOptions;
 pub use outcome::{Outcome, RowStream};
 pub use parser::{
-    AddedColumn, AlterAction, ColumnDef, ColumnRule, Constraint, Copy, CreateTable, Delete,
-    Explain, Insert, ParsedStatement, Restore, RestoreTarget, Show, Statement, TableName, Update,
-    Vacuum, is_incomplete, parse,
+    AddedColumn, AlterAction, AsOf, CloneTable, ColumnDef, ColumnRule, Constraint, Copy,
+    CreateTable, Delete, Explain, Insert, ParsedStatement, Restore, RestoreTarget, Show, Statement,
+    TableName, Update, Vacuum, is_incomplete, parse,
 };
 pub use session::Session;

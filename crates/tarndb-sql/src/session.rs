@@ -438,6 +438,7 @@ impl Session {
                 Ok(Outcome::Count { tag, rows })
             }
             Statement::CreateTable(_)
+            | Statement::CloneTable(_)
             | Statement::CreateSchema { .. }
             | Statement::DropSchema { .. }
             | Statement::DropTable { .. }
@@ -545,6 +546,7 @@ fn reads_nothing(statement: &Statement) -> bool {
 fn is_conditional(statement: &Statement) -> bool {
     match statement {
         Statement::CreateTable(create) => create.if_not_exists,
+        Statement::CloneTable(clone) => clone.if_not_exists,
         Statement::CreateSchema { if_not_exists, .. } => *if_not_exists,
         Statement::DropSchema { if_exists, .. }
         | Statement::DropTable { if_exists, .. }

@@ -50,6 +50,8 @@ pub enum Statement {
     },
     /// CREATE TABLE.
     CreateTable(Box<CreateTable>),
+    /// CREATE TABLE .. CLONE.
+    CloneTable(Box<CloneTable>),
     /// CREATE SCHEMA.
     CreateSchema {
         /// The schema.
@@ -226,6 +228,32 @@ pub struct CreateTable {
     pub comment: Option<String>,
     /// AS SELECT.
     pub query: Option<Box<Query>>,
+}
+
+/// CREATE TABLE .. CLONE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloneTable {
+    /// The new table.
+    pub name: TableName,
+    /// OR REPLACE.
+    pub or_replace: bool,
+    /// IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// SHALLOW: files are shared.
+    pub shallow: bool,
+    /// The table that is cloned.
+    pub source: TableName,
+    /// Its version; `None`: the newest.
+    pub as_of: Option<AsOf>,
+}
+
+/// Which version of a table is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AsOf {
+    /// VERSION AS OF.
+    Version(u64),
+    /// TIMESTAMP AS OF, as written.
+    Timestamp(String),
 }
 
 /// A column of ADD COLUMN.

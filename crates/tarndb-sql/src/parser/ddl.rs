@@ -9,7 +9,7 @@ use crate::error::SqlError;
 use crate::name::same;
 use crate::parser::ast::{AlterAction, ColumnDef, Constraint, CreateTable, Statement, TableName};
 use crate::parser::cursor::Cursor;
-use crate::parser::{alter, dml, rule, types};
+use crate::parser::{alter, clone, dml, rule, types};
 
 /// A statement of this module; the cursor stands on its first word.
 pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -44,7 +44,7 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     }
     cursor.word("managed");
     if cursor.word("table") {
-        return create_table(cursor, or_replace).map(|t| Statement::CreateTable(Box::new(t)));
+        return create_table(cursor, or_replace);
     }
     Err(match cursor.peek() {
         Token::EOF => cursor.expected("TABLE or SCHEMA"),
@@ -202,12 +202,16 @@ fn comment(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     })
 }
 
-fn create_table(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<CreateTable, SqlError> {
+fn create_table(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, SqlError> {
     let if_not_exists = cursor.words(&["if", "not", "exists"]);
     if or_replace && if_not_exists {
         return Err(cursor.error("OR REPLACE and IF NOT EXISTS exclude each other"));
     }
     let name = cursor.table_name()?;
+    if clone::at_clone(cursor) {
+        let cloned = clone::clone(cursor, name, or_replace, if_not_exists)?;
+        return Ok(Statement::CloneTable(Box::new(cloned)));
+    }
     let mut constraints = Vec::new();
     let columns = if cursor.peek() == &Token::LParen {
         let items = cursor.list(|cursor| table_item(cursor, &mut constraints))?;
@@ -236,7 +240,7 @@ fn create_table(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<CreateTable
             Err(cursor
                 .error("columns and AS query exclude each other: the query names the columns"))
         }
-        _ => Ok(table),
+        _ => Ok(Statement::CreateTable(Box::new(table))),
     }
 }
 
@@ -270,7 +274,7 @@ fn clause(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<(), SqlErr
             return Err(cursor.error("CLUSTER BY is said twice"));
         }
         table.cluster_columns = cluster_columns(cursor)?;
-    } else if cursor.at_any(&["location", "like", "clone", "clustered"]) {
+    } else if cursor.at_any(&["location", "like", "clustered"]) {
         let what = format!("{} in CREATE TABLE", cursor.peek());
         return Err(cursor.unsupported(&what, "the database places its tables itself"));
     } else {

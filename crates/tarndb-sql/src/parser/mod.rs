@@ -8,6 +8,7 @@
 mod admin;
 mod alter;
 pub(crate) mod ast;
+mod clone;
 mod cursor;
 mod ddl;
 mod dialect;
@@ -21,8 +22,9 @@ mod types;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use ast::{
-    AddedColumn, AlterAction, ColumnDef, ColumnRule, Constraint, Copy, CreateTable, Delete,
-    Explain, Insert, Restore, RestoreTarget, Show, Statement, TableName, Update, Vacuum,
+    AddedColumn, AlterAction, AsOf, CloneTable, ColumnDef, ColumnRule, Constraint, Copy,
+    CreateTable, Delete, Explain, Insert, Restore, RestoreTarget, Show, Statement, TableName,
+    Update, Vacuum,
 };
 pub(crate) use types::parse_type;
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod cases;
+mod clones;
 mod damage;
 mod dml;
 mod features;
