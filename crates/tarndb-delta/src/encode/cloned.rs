@@ -62,6 +62,7 @@ impl Draft {
             domains,
             dropped: BTreeSet::new(),
             changes: Vec::new(),
+            restored: false,
         })
     }
 }
