@@ -132,6 +132,7 @@ impl Database {
         let writer = record::writer(&context);
         let caches = Caches::new(options.cached_states_max);
         let inline = LogDir::new(store.direct(), layout::log_dir());
+        let store = store.reaching(layout::ELSEWHERE);
         let inline = Arc::new(InlineFiles::new(inline));
         let store = store.holding(Arc::clone(&inline) as _);
         let inner = Inner {

@@ -12,6 +12,7 @@ use tarndb_table::{ErrorClass, TableError};
 use tarndb_txn::Conflict;
 use tarndb_types::{DbVersion, TableId, TableVersion, TxnId, TxnRef};
 
+use crate::attach::error::AttachError;
 use crate::checkpoint::CheckpointError;
 use crate::invariants::Violation;
 use crate::record::RecordError;
@@ -282,6 +283,9 @@ pub enum DbError {
     /// A table cannot be had as it was.
     #[error(transparent)]
     Travel(#[from] TravelError),
+    /// A table cannot be attached or detached.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
     /// A retention that is shorter than what is safe.
     #[error(
         "a retention of {asked_s} s is below the minimum of {min_s} s: what open transactions and readers still need could be deleted{}",
@@ -502,6 +506,7 @@ impl DbError {
             | Self::NullInDeletedRow { .. }
             | Self::RowOutsidePredicate { .. } => ErrorKind::Invalid,
             Self::Travel(error) => error.kind(),
+            Self::Attach(error) => error.kind(),
             Self::SourceTooLarge { .. } => ErrorKind::ResourceExhausted,
             Self::SecondKey { .. } => ErrorKind::Unsupported,
             Self::Conflict {

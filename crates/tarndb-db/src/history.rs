@@ -11,7 +11,7 @@ use tarndb_types::{DbVersion, TableId, TableVersion, TimestampMs, TxnId, TxnRef}
 use crate::commit;
 use crate::database::Database;
 use crate::error::{DbError, TxnOutcome, TxnStatus};
-use crate::record::{Action, RecordTxn};
+use crate::record::{Action, AttachAction, RecordTxn};
 use crate::states::Ended;
 
 /// One committed transaction.
@@ -128,6 +128,8 @@ fn changed_tables(txn: &RecordTxn, name: &impl Fn(TableId) -> String) -> Vec<Tab
             }
             Action::CreateTable { id, .. }
             | Action::DropTable { id }
+            | Action::DetachTable { id }
+            | Action::AttachTable(AttachAction { id, .. })
             | Action::RenameTable { id, .. } => {
                 versions.entry(*id).or_default();
             }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use tarndb_types::{DbVersion, TableId, TableVersion, TimestampMs, TxnId};
 
-use crate::catalog::{Catalog, fold_name};
+use crate::catalog::{Catalog, Place, fold_name};
 use crate::record::{Action, EntryBody, Record};
 
 /// An invariant that does not hold.
@@ -211,6 +211,9 @@ fn check_actions(version: DbVersion, actions: &[Action]) -> Result<(), Violation
                 return Err(Violation::MisplacedCreation { version });
             }
             Action::CreateTable { location, .. } => check_location(location)?,
+            Action::AttachTable(attach) => {
+                Place::parse(&attach.location)?;
+            }
             Action::Vacuum(vacuum) if vacuum.horizon >= version => {
                 let horizon = vacuum.horizon;
                 return Err(Violation::VacuumAhead { horizon, version });
@@ -314,7 +317,7 @@ pub fn check_catalog(catalog: &Catalog) -> Result<(), Violation> {
     let mut live = 0;
     for table in catalog.tables() {
         live += 1;
-        check_location(table.location.as_ref())?;
+        Place::parse(table.place())?;
         if catalog.schema(&table.schema).is_none() {
             return Err(Violation::SchemaMissing {
                 name: table.schema.clone(),
@@ -329,7 +332,7 @@ pub fn check_catalog(catalog: &Catalog) -> Result<(), Violation> {
                 table: table.id,
             });
         }
-        if !catalog.location_used(table.location.as_ref()) {
+        if !catalog.location_used(table.place()) {
             return Err(Violation::CatalogContradiction {
                 what: "locations",
                 table: table.id,

@@ -6,6 +6,9 @@
 use tarndb_storage::Path;
 use tarndb_types::DbVersion;
 
+/// Where the tables outside the root have their keys; nothing is stored under them.
+pub(crate) const ELSEWHERE: &str = "_tarndb/attached";
+
 const CHECKPOINT_SUFFIX: &str = ".json.zst";
 
 /// Folder of everything that is ours.

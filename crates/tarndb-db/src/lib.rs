@@ -13,11 +13,13 @@
 //! - `open`, `head`, `states`, `inline`, `clock`, `moment`: from disk to memory.
 //! - [`database`], [`snapshot`], [`transaction`]: what callers hold.
 //! - `commit`, [`publish`]: what makes changes visible, here and to foreign readers.
+//! - [`attach`]: tables that were there before, and their end in the database.
 //! - [`compact`]: files written anew, their rows unchanged.
 //! - [`vacuum`], [`cleanup`]: files and records that nothing needs any more.
 //! - [`travel`]: earlier versions of a table.
 //! - [`status`], [`history`], [`check`]: what is there, what was done, whether it is sound.
 
+pub mod attach;
 pub mod catalog;
 mod change_writer;
 pub mod check;
@@ -51,7 +53,9 @@ pub mod travel;
 pub mod upsert;
 pub mod vacuum;
 
-pub use catalog::{CATALOG_NAME, Catalog, DEFAULT_SCHEMA, SchemaEntry, TableEntry};
+pub use attach::error::AttachError;
+pub use attach::{AttachedTable, DetachedTable};
+pub use catalog::{Attached, CATALOG_NAME, Catalog, DEFAULT_SCHEMA, SchemaEntry, TableEntry};
 pub use check::{CheckReport, Finding, Progress};
 pub use cleanup::{LogCleanupOptions, LogCleanupReport};
 pub use compact::{CompactOptions, CompactReport, Rewritten};

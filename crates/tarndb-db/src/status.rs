@@ -3,7 +3,6 @@
 //! Invariant: one snapshot; only what is published is looked up in the store as it is now.
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use tarndb_storage::Path;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs};
 
 use crate::catalog::TableEntry;
@@ -44,8 +43,8 @@ pub struct TableStatus {
     pub name: String,
     /// Its format.
     pub format: String,
-    /// Folder of its files, relative to the root.
-    pub location: Path,
+    /// Folder of its files: relative to the root, or the URL of one outside.
+    pub location: String,
     /// Its version.
     pub version: TableVersion,
     /// The version that foreign readers see; `None`: they see no table yet.
@@ -114,7 +113,7 @@ async fn table_status(inner: &Inner, table: &TableEntry) -> Result<TableStatus, 
         schema: table.schema.clone(),
         name: table.name.clone(),
         format: table.format.clone(),
-        location: table.location.clone(),
+        location: table.place().to_owned(),
         version: table.version,
         published,
         diverged,

@@ -137,6 +137,15 @@ pub enum DeltaError {
          the database, or detach it there"
     )]
     ManagedByDatabase,
+    /// Another database decides about the table's commits.
+    #[error(
+        "another TarnDB database manages this table, detach it there first: \
+         database={database}"
+    )]
+    ManagedByAnother {
+        /// Its id.
+        database: String,
+    },
     /// A property that says how long something is kept cannot be read.
     #[error(
         "a table property is no duration that can be counted; set it, or say how long: key={key} value={value}"
@@ -439,7 +448,8 @@ impl DeltaError {
             | Self::CatalogManaged
             | Self::UnsupportedReaderFeature { .. }
             | Self::UnsupportedWriterFeature { .. }
-            | Self::ManagedByDatabase => ErrorClass::Unsupported,
+            | Self::ManagedByDatabase
+            | Self::ManagedByAnother { .. } => ErrorClass::Unsupported,
             Self::BadLine { .. }
             | Self::NotText { .. }
             | Self::BadSchema { .. }

@@ -50,6 +50,7 @@ pub use native::{
     RatifiedContent, Reads, ReplacedPartitions, convert_to_delta, native_changes, native_history,
     open_native, open_with_tail,
 };
+pub use native::{Mark, Marked, mark_managed};
 pub use native::{NativeCleaned, NativeCleanup, NativeVacuum};
 pub use references::vector_file;
 pub use state::DeltaState;

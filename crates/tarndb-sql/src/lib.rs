@@ -10,6 +10,7 @@
 //! Spec: docs/sql/.
 
 mod alter;
+mod attach;
 mod catalog;
 mod clone;
 mod copy;

@@ -23,7 +23,7 @@ use crate::options::SessionOptions;
 use crate::outcome::Outcome;
 use crate::parser::{self, Explain, ParsedStatement, Show, Statement};
 use crate::query::{Scope, Storage};
-use crate::{copy, explain, native, native_alter, restore, setting, show, vacuum};
+use crate::{attach, copy, explain, native, native_alter, restore, setting, show, vacuum};
 
 /// What the session is in the middle of.
 #[derive(Debug)]
@@ -169,6 +169,12 @@ impl Session {
                         .boxed()
                         .await?;
                     self.notices.push(notice);
+                    return Ok(outcome);
+                }
+                if let Some((notices, outcome)) =
+                    attach::run(&self.db, &statement.statement).boxed().await?
+                {
+                    self.notices.extend(notices);
                     return Ok(outcome);
                 }
                 match native::changed(&statement.statement) {
@@ -453,6 +459,7 @@ impl Session {
                 })
             }
             Statement::Convert { url, .. } => Err(native::not_here(url)),
+            Statement::Attach { .. } | Statement::Detach { .. } => Err(attach::refused()),
             Statement::Explain(explain) => self.explain(txn, explain, spelling).await,
             Statement::Copy(copy) => {
                 let (rows, reads) = copy::copy(&self.scope(txn), copy, spelling).await?;

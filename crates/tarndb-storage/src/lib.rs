@@ -6,10 +6,12 @@
 //!
 //! - [`context`]: time and randomness. [`virtual_clock`]: time for simulations.
 //! - [`store`]: the seam; outcomes of a put-if-absent. `probe`: proof that a store honours it.
-//! - [`location`]: what a URL names. [`options`]: storage options. [`environment`]:
+//! - [`location`]: what a URL names. [`placement`]: where it lies as seen from another.
+//!   [`options`]: storage options. [`environment`]:
 //!   what the process's says about clouds. `open`: from URL to store.
 //! - [`local`]: the durable folder. `remote`: S3, GCS, Azure.
-//! - [`held`]: objects that can be read before they are stored.
+//! - [`held`]: objects that can be read before they are stored. `elsewhere`: those of other
+//!   stores.
 //! - `transfer`: objects of one store to another. [`retry`]: repeats what failed in passing. [`meter`]: counts requests.
 //! - [`write_once`]: objects that never change. `disk_cache`: their bytes on a disk of this
 //!   machine. [`derived`]: what was computed from them. `ranges`: which requests fetch them.
@@ -18,6 +20,7 @@
 pub mod context;
 pub mod derived;
 mod disk_cache;
+mod elsewhere;
 pub mod environment;
 pub mod error;
 pub mod held;
@@ -27,6 +30,7 @@ mod lru;
 pub mod meter;
 mod open;
 pub mod options;
+pub mod placement;
 mod probe;
 mod ranges;
 mod remote;
@@ -46,6 +50,7 @@ pub mod stub;
 pub use context::{Clock, Context, Random, SeededRandom, SystemClock};
 pub use derived::{Derived, ObjectId};
 pub use disk_cache::DiskCacheOptions;
+pub use elsewhere::{OpenStore, elsewhere_key};
 pub use environment::Environment;
 pub use error::{StoreError, StoreErrorKind};
 pub use held::{Held, HeldFile, Origin};

@@ -12,6 +12,7 @@ use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 
 use crate::context::Context;
+use crate::elsewhere::OpenStore;
 use crate::environment::Environment;
 use crate::error::StoreError;
 use crate::local::DurableLocal;
@@ -79,10 +80,25 @@ pub fn open_in(
         }
     };
     let objects = with_faults(objects, options, &context)?;
-    let store = Store::new(objects, &shown, context).retrying(policy);
+    let opener = opener(environment, options, &context);
+    let store = Store::new(objects, &shown, context)
+        .retrying(policy)
+        .opening(opener);
     Ok(match options.disk_cache()? {
         None => store,
         Some(cache) => store.caching(cache, &identity(&shown, options, environment)),
+    })
+}
+
+/// How the stores at other URLs are opened: in the same environment, with the options that
+/// concern them.
+fn opener(environment: &Environment, options: &StoreOptions, context: &Context) -> Arc<OpenStore> {
+    let (environment, options) = (environment.clone(), options.clone());
+    let context = context.clone();
+    Arc::new(move |url| {
+        let of_cloud = matches!(location::parse(url)?, Location::Cloud { .. });
+        let options = options.elsewhere(of_cloud);
+        open_in(&environment, url, &options, context.clone())
     })
 }
 
@@ -143,7 +159,7 @@ fn rooted(objects: Arc<dyn ObjectStore>, prefix: Path) -> Arc<dyn ObjectStore> {
 }
 
 /// The URL as shown to people; built from its parts, so that nothing secret can be in it.
-fn shown(location: &Location) -> String {
+pub(crate) fn shown(location: &Location) -> String {
     match location {
         Location::Folder(path) => path.display().to_string(),
         Location::Memory { name, prefix } => join(&format!("memory://{name}"), prefix),

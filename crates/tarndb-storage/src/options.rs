@@ -2,7 +2,7 @@
 //!
 //! Invariant: values may be secrets; `Debug` and errors show names only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -133,6 +133,21 @@ impl StoreOptions {
             let ours = ["fault.", "cache.", RETRY];
             *key != "durability" && !ours.iter().any(|prefix| key.starts_with(prefix))
         })
+    }
+
+    /// Those of the options that concern a store that is opened beside the one they were given
+    /// for: no cache of its own, and those of a cloud only where `of_cloud`.
+    pub(crate) fn elsewhere(&self, of_cloud: bool) -> Self {
+        let foreign: BTreeSet<&str> = self.cloud().map(|(key, _)| key).collect();
+        let kept = self.values.iter().filter(|(key, _)| {
+            let cached = key.starts_with("cache.");
+            !cached && (of_cloud || !foreign.contains(key.as_str()))
+        });
+        Self {
+            values: kept
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+        }
     }
 
     /// The options that begin with `fault.`, without that prefix.

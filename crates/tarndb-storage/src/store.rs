@@ -21,9 +21,11 @@ use tarndb_types::TimestampMs;
 use crate::context::Context;
 use crate::derived::{Derived, ObjectId};
 use crate::disk_cache::{DiskCache, DiskCacheOptions};
+use crate::elsewhere::{Elsewhere, OpenStore, ReachingStore};
 use crate::error::StoreError;
 use crate::held::{Held, HeldFile, HeldStore, Origin};
 use crate::meter::{Meter, MeteredStore};
+use crate::options::StoreOptions;
 use crate::retry::{RetryPolicy, RetryStore};
 use crate::write_once::WriteOnce;
 
@@ -58,6 +60,8 @@ pub struct Store {
     held: Option<Held>,
     derived: Derived,
     disk_cache: Option<DiskCache>,
+    /// How stores at other URLs are opened with the options of this one.
+    opener: Option<Arc<OpenStore>>,
     url: Arc<str>,
     meter: Meter,
     context: Context,
@@ -83,6 +87,7 @@ impl Store {
             held: None,
             derived: Derived::default(),
             disk_cache: None,
+            opener: None,
             url: url.into(),
             meter,
             context,
@@ -130,6 +135,36 @@ impl Store {
         Self {
             disk_cache: Some(cache),
             ..self
+        }
+    }
+
+    /// This store, with a way to open those at other URLs.
+    #[must_use]
+    pub fn opening(self, opener: Arc<OpenStore>) -> Self {
+        Self {
+            opener: Some(opener),
+            ..self
+        }
+    }
+
+    /// This store, with the objects of others below `dir`: those of the store at a URL under
+    /// the keys that begin with its [`elsewhere_key`](crate::elsewhere_key). They are opened
+    /// with the options of this one, as far as these concern them. Held objects are not taken
+    /// along; requests are counted together.
+    #[must_use]
+    pub fn reaching(&self, dir: &str) -> Self {
+        let opener = self.opener.clone().unwrap_or_else(|| {
+            let context = self.context.clone();
+            Arc::new(move |url| crate::open(url, &StoreOptions::default(), context.clone()))
+        });
+        let elsewhere = Elsewhere::new(dir, opener, self.meter.clone());
+        let stored: Arc<dyn ObjectStore> =
+            Arc::new(ReachingStore::new(Arc::clone(&self.stored), elsewhere));
+        Self {
+            objects: Arc::clone(&stored),
+            stored,
+            held: None,
+            ..self.clone()
         }
     }
 

@@ -122,6 +122,8 @@ pub enum MetadataChange {
     CloneOf(CloneSource),
     /// Drops a feature of the table format.
     DropFeature(String),
+    /// Makes the table one that no database manages: the last commit of its database.
+    Release,
     /// Clusters new data by columns (names as the table shows them, a field of a struct by its
     /// path), or by none.
     ClusterBy(Vec<NamePath>),

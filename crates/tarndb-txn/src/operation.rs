@@ -70,6 +70,10 @@ operations! {
     CreateTableAsSelect => "CREATE TABLE AS SELECT",
     /// Drops a table.
     DropTable => "DROP TABLE",
+    /// Takes a table that is there into the database.
+    AttachTable => "ATTACH TABLE",
+    /// Gives a table of the database back to its own log.
+    DetachTable => "DETACH TABLE",
     /// Gives a table another name or schema.
     RenameTable => "RENAME TABLE",
     /// Creates a schema.

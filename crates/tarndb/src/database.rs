@@ -8,9 +8,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tarndb_db::{
-    CheckReport, CheckpointReport, CompactOptions, CompactReport, DbOptions, LogCleanupOptions,
-    LogCleanupReport, LogEntry, Progress, PublishMode, PublishReport, Status, TxnOptions,
-    TxnOutcome, TxnStatus, VacuumOptions, VacuumReport,
+    AttachedTable, CheckReport, CheckpointReport, CompactOptions, CompactReport, DbOptions,
+    DetachedTable, LogCleanupOptions, LogCleanupReport, LogEntry, Progress, PublishMode,
+    PublishReport, Status, TxnOptions, TxnOutcome, TxnStatus, VacuumOptions, VacuumReport,
 };
 use tarndb_sql::SessionOptions;
 use tarndb_storage::{Context, Counts, StoreOptions};
@@ -216,6 +216,37 @@ impl Database {
         let (schema, table) = name::parts(table);
         let id = self.inner.snapshot().await?.find(schema, table)?.id;
         Ok(self.inner.compact(id, options).await?)
+    }
+
+    /// Makes the Delta table at `url`, which is there already, the table `table` (`schema.table`,
+    /// or a table of `main`) of this database: its files stay, its versions go on, and other
+    /// engines only read it from now on. Repeating it after a crash goes on.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for a table that this build cannot write,
+    /// or that another database has; [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for a
+    /// name or place that is taken.
+    ///
+    /// # Cost
+    /// That of opening the table, and 2 PUTs.
+    pub async fn attach_table(&self, table: &str, url: &str) -> Result<AttachedTable> {
+        let (schema, name) = name::parts(table);
+        Ok(self.inner.attach_table(schema, name, url).await?)
+    }
+
+    /// Gives `table` (`schema.table`, or a table of `main`) back to its own log: it leaves the
+    /// database, its files and history stay, and any engine may write to it.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound); when publishing failed before, and then the
+    /// table is still here.
+    ///
+    /// # Cost
+    /// What publishing the table costs, and 2 PUTs.
+    pub async fn detach_table(&self, table: &str) -> Result<DetachedTable> {
+        let (schema, table) = name::parts(table);
+        let id = self.inner.snapshot().await?.find(schema, table)?.id;
+        Ok(self.inner.detach_table(id).await?)
     }
 
     /// The outcome of a transaction, by its reference `<base version>-<uuid>`. Writes nothing: what

@@ -64,10 +64,11 @@ pub use transaction::Transaction;
 
 pub use arrow;
 pub use tarndb_db::{
-    Catalog, CheckReport, CheckpointReport, CloneReport, CloneTable, Committed, CompactOptions,
-    CompactReport, Doomed, Finding, LogCleanupOptions, LogCleanupReport, LogEntry, NewTable,
-    OverwriteReport, Progress, PublishMode, PublishReport, Status, TableChange, TableStatus,
-    TableTarget, TxnOptions, TxnOutcome, TxnStatus, UpsertReport, VacuumOptions, VacuumReport,
+    AttachedTable, Catalog, CheckReport, CheckpointReport, CloneReport, CloneTable, Committed,
+    CompactOptions, CompactReport, DetachedTable, Doomed, Finding, LogCleanupOptions,
+    LogCleanupReport, LogEntry, NewTable, OverwriteReport, Progress, PublishMode, PublishReport,
+    Status, TableChange, TableStatus, TableTarget, TxnOptions, TxnOutcome, TxnStatus, UpsertReport,
+    VacuumOptions, VacuumReport,
 };
 pub use tarndb_db::{Metrics, RetryPolicy};
 pub use tarndb_sql::{ImportFile, ImportOptions, ImportProgress, ImportReport, ParsedStatement};

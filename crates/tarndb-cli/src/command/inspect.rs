@@ -84,10 +84,7 @@ pub(super) async fn status(
         false => listing.text("size", tables.iter().map(|t| Some(size(t)))),
     };
     listing
-        .text(
-            "location",
-            tables.iter().map(|t| Some(t.location.to_string())),
-        )
+        .text("location", tables.iter().map(|t| Some(t.location.clone())))
         .text(
             "diverged",
             tables

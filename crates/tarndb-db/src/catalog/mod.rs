@@ -6,6 +6,7 @@
 //! It does no IO and knows no file of any table.
 //! Spec: docs/format/log.md, "Replay".
 
+mod attach;
 mod location;
 mod replay;
 mod vacuum;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 use tarndb_storage::Path;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs};
 
+pub use attach::Attached;
+pub(crate) use attach::Place;
 pub use location::{check_name, encode_name, location_for};
 pub(crate) use replay::parse_bases;
 pub use replay::parse_location;
@@ -46,7 +49,7 @@ pub struct TableEntry {
     pub name: String,
     /// Its format, such as `delta`.
     pub format: String,
-    /// Folder of its files, relative to the root.
+    /// Folder of its files, as a key of the database's store.
     pub location: Path,
     /// Folders of other tables in which it may name files: those that it was cloned from.
     pub bases: Arc<[Path]>,
@@ -62,6 +65,10 @@ pub struct TableEntry {
     pub timestamp: TimestampMs,
     /// The oldest database version at which the last vacuum left its files readable.
     pub vacuumed: Option<DbVersion>,
+    /// How it came to the database, if it was there before.
+    pub attached: Option<Attached>,
+    /// It was given back to its own log instead of dropped; its last version says so.
+    pub is_detached: bool,
     /// Whether version 0 is there (it follows the creation in the same record).
     pub(crate) has_version: bool,
     /// The records that hold its versions: all unpublished ones and some recent others.

@@ -122,11 +122,15 @@ impl Catalog {
                 created: version,
                 dropped: None,
                 timestamp,
+                attached: None,
+                is_detached: false,
                 has_version: false,
                 vacuumed: None,
                 positions: imbl::OrdMap::new(),
             }),
             Action::DropTable { id } => self.drop_table(*id, version),
+            Action::AttachTable(attach) => self.attach_table(attach, version, timestamp),
+            Action::DetachTable { id } => self.detach_table(*id, version),
             Action::RenameTable { id, schema, name } => self.rename_table(*id, schema, name),
             Action::Entry(entry) => self.apply_entry(entry, version, timestamp),
             Action::Vacuum(vacuum) => {
@@ -172,8 +176,8 @@ impl Catalog {
         if self.table_or_dropped(table.id).is_some() {
             return Err(Violation::TableIdReused { table: table.id });
         }
-        if let Some(other) = self.location_conflict(table.location.as_ref()) {
-            let location = table.location.to_string();
+        if let Some(other) = self.location_conflict(table.place()) {
+            let location = table.place().to_owned();
             return Err(Violation::LocationTaken {
                 location,
                 other: other.to_owned(),
@@ -191,7 +195,7 @@ impl Catalog {
             });
         }
         self.take_name(table.id, &table.schema, &table.name)?;
-        self.locations.insert(fold_name(table.location.as_ref()));
+        self.locations.insert(fold_name(table.place()));
         self.tables.insert(table.id, Arc::new(table));
         Ok(())
     }
@@ -211,7 +215,7 @@ impl Catalog {
         Ok(())
     }
 
-    fn drop_table(&mut self, id: TableId, version: DbVersion) -> Result<(), Violation> {
+    pub(super) fn drop_table(&mut self, id: TableId, version: DbVersion) -> Result<(), Violation> {
         let mut table = self
             .tables
             .remove(&id)

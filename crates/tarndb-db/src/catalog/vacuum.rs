@@ -69,8 +69,8 @@ impl Catalog {
 }
 
 fn mark(table: &mut TableEntry, horizon: DbVersion) {
-    // What came after the horizon is not in question.
-    if table.created > horizon {
+    // What came after the horizon is not in question, and what was given back is not ours.
+    if table.created > horizon || table.is_detached {
         return;
     }
     table.vacuumed = table.vacuumed.max(Some(horizon));

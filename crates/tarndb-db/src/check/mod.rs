@@ -181,6 +181,8 @@ impl Database {
         let tables: Vec<_> = catalog
             .tables()
             .chain(catalog.dropped_tables())
+            // What was given back is as others leave it.
+            .filter(|table| !table.is_detached)
             .cloned()
             .collect();
         for table in tables {

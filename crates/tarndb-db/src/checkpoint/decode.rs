@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 use std::io::Read as _;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, Uuid};
 
-use crate::catalog::{Catalog, LOG_FORMAT, TableEntry, VacuumMark, parse_bases, parse_location};
+use crate::catalog::{
+    Attached, Catalog, LOG_FORMAT, Place, TableEntry, VacuumMark, parse_bases, parse_location,
+};
 use crate::hash::sha256_hex;
 use crate::invariants::{self, Violation};
 
@@ -117,6 +119,10 @@ struct TableLine {
     vacuumed: Option<u64>,
     #[serde(default)]
     bases: Vec<String>,
+    #[serde(default)]
+    attached: Option<u64>,
+    #[serde(default)]
+    detached: bool,
 }
 
 /// An id as JSON spells it.
@@ -224,12 +230,19 @@ fn read_line(catalog: &mut Catalog, number: usize, line: &str) -> Result<(), Che
 }
 
 fn table(line: TableLine) -> Result<TableEntry, CheckpointError> {
+    let place = match line.attached {
+        Some(_) => Place::parse(&line.location)?,
+        None => Place {
+            location: parse_location(&line.location)?,
+            url: None,
+        },
+    };
     let entry = TableEntry {
         id: TableId(line.id.0),
         schema: line.schema,
         name: line.name,
         format: line.format,
-        location: parse_location(&line.location)?,
+        location: place.location,
         bases: parse_bases(&line.bases)?,
         version: TableVersion(line.version),
         published: line.published.map(TableVersion),
@@ -238,6 +251,11 @@ fn table(line: TableLine) -> Result<TableEntry, CheckpointError> {
         timestamp: TimestampMs(line.timestamp),
         has_version: true,
         vacuumed: line.vacuumed.map(DbVersion),
+        attached: line.attached.map(|version| Attached {
+            version: TableVersion(version),
+            url: place.url,
+        }),
+        is_detached: line.detached,
         positions: line
             .unpublished
             .into_iter()

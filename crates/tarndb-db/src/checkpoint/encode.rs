@@ -78,7 +78,7 @@ fn table_line(table: &TableEntry) -> Value {
         "schema": table.schema,
         "name": table.name,
         "format": table.format,
-        "location": table.location.as_ref(),
+        "location": table.place(),
         "version": table.version.0,
         "timestamp": table.timestamp.0,
         "published": table.published.map(|version| version.0),
@@ -92,6 +92,12 @@ fn table_line(table: &TableEntry) -> Value {
     if let Some(line) = line.as_object_mut().filter(|_| !table.bases.is_empty()) {
         let bases: Vec<&str> = table.bases.iter().map(AsRef::as_ref).collect();
         line.insert("bases".to_owned(), json!(bases));
+    }
+    if let (Some(attached), Some(line)) = (&table.attached, line.as_object_mut()) {
+        line.insert("attached".to_owned(), json!(attached.version.0));
+    }
+    if let (true, Some(line)) = (table.is_detached, line.as_object_mut()) {
+        line.insert("detached".to_owned(), json!(true));
     }
     line
 }

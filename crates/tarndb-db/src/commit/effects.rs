@@ -146,9 +146,11 @@ fn add_metadata_effect(
         MetadataChange::UnsetProperty { key } => {
             table.config.push(ConfigEffect::Unset { key: key.clone() });
         }
-        MetadataChange::DropFeature(_) => table.config.push(ConfigEffect::Unset {
-            key: DROPPED_FEATURES.to_owned(),
-        }),
+        MetadataChange::DropFeature(_) | MetadataChange::Release => {
+            table.config.push(ConfigEffect::Unset {
+                key: DROPPED_FEATURES.to_owned(),
+            })
+        }
         MetadataChange::ClusterBy(columns) => table.config.push(ConfigEffect::Set {
             key: domain_key("delta.clustering"),
             value: format!("{columns:?}"),
@@ -224,13 +226,22 @@ fn add_catalog_effect(
                 location,
             });
         }
-        Action::DropTable { id } => {
+        Action::DropTable { id } | Action::DetachTable { id } => {
             let (schema, name) = named(catalog, *id);
             effects.tables.entry(*id).or_default().dropped = true;
             effects.catalog.push(CatalogEffect::DropTable {
                 id: *id,
                 schema,
                 name,
+            });
+        }
+        Action::AttachTable(attach) => {
+            effects.tables.entry(attach.id).or_default().created = true;
+            effects.catalog.push(CatalogEffect::CreateTable {
+                id: attach.id,
+                schema: attach.schema.clone(),
+                name: attach.name.clone(),
+                location: attach.location.clone(),
             });
         }
         Action::RenameTable {

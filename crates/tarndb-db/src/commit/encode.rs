@@ -117,6 +117,8 @@ impl<'a> Encoder<'a> {
                 files: inline_files(changed.overlay),
             }));
         }
+        // A table's last entry comes before its end.
+        actions.sort_by_key(|action| matches!(action, Action::DetachTable { .. }));
         let txn = self.record_txn(timestamp, actions);
         let tables: Vec<_> = changed
             .iter()

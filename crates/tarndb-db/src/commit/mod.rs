@@ -31,7 +31,7 @@ use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::error::{DbError, EarlierCommit};
 use crate::publish;
-use crate::record::{CLONE_FEATURE, FENCE_FEATURE, VACUUM_FEATURE};
+use crate::record::{CLONE_FEATURE, DETACH_FEATURE, FENCE_FEATURE, VACUUM_FEATURE};
 use crate::states::Ended;
 use crate::transaction::{Committed, Transaction};
 
@@ -44,7 +44,7 @@ use find::find_first;
 use resolve::Resolver;
 
 /// Writer features of the log that this build knows.
-const WRITER_FEATURES: [&str; 3] = [CLONE_FEATURE, FENCE_FEATURE, VACUUM_FEATURE];
+const WRITER_FEATURES: [&str; 4] = [CLONE_FEATURE, DETACH_FEATURE, FENCE_FEATURE, VACUUM_FEATURE];
 
 /// Commits a transaction.
 pub(crate) async fn commit(mut txn: Transaction) -> Result<Committed, DbError> {

@@ -21,7 +21,10 @@ use crate::catalog::{Catalog, TableEntry};
 use crate::database::Inner;
 use crate::error::DbError;
 use crate::open;
-use crate::record::{CLONE_FEATURE, INLINE_FILES, Record, VACUUM_FEATURE, encode_head};
+use crate::record::{
+    ATTACH_FEATURE, CLONE_FEATURE, DETACH_FEATURE, INLINE_FILES, Record, RecordTxn, VACUUM_FEATURE,
+    encode_head,
+};
 
 /// A record, ready to be put.
 #[derive(Debug)]
@@ -120,18 +123,26 @@ impl Tip {
     pub(crate) fn seal(&self, inner: &Inner) -> Result<Encoded, DbError> {
         let version = self.next_version();
         // A reader that does not know files in records would miss their rows.
-        let has_files = self.txns.iter().any(|encoded| encoded.txn.has_files());
-        let features = has_files.then(|| INLINE_FILES.to_owned());
-        let vacuums = self.txns.iter().any(|encoded| encoded.txn.has_vacuum());
-        let vacuums = vacuums.then(|| VACUUM_FEATURE.to_owned());
-        let clones = self.txns.iter().any(|encoded| encoded.txn.has_clone());
-        let clones = clones.then(|| CLONE_FEATURE.to_owned());
+        let with = |test: fn(&RecordTxn) -> bool, name: &str| {
+            let mut txns = self.txns.iter();
+            txns.any(|encoded| test(&encoded.txn))
+                .then(|| name.to_owned())
+        };
+        let readers = [
+            with(RecordTxn::has_attached, ATTACH_FEATURE),
+            with(RecordTxn::has_files, INLINE_FILES),
+        ];
+        let writers = [
+            with(RecordTxn::has_detached, DETACH_FEATURE),
+            with(RecordTxn::has_vacuum, VACUUM_FEATURE),
+            with(RecordTxn::has_clone, CLONE_FEATURE),
+        ];
         let head = Record {
             version,
             timestamp: self.timestamp,
             writer: inner.writer.clone(),
-            reader_features: features.into_iter().collect(),
-            writer_features: vacuums.into_iter().chain(clones).collect(),
+            reader_features: readers.into_iter().flatten().collect(),
+            writer_features: writers.into_iter().flatten().collect(),
             txns: Vec::new(),
             size_bytes: 0,
         };

@@ -222,6 +222,29 @@ async fn publish_table(
     }
 }
 
+/// Publishes all that is committed of one table, whatever the options say.
+///
+/// # Errors
+/// The store's; [`DbError::Diverged`].
+pub(crate) async fn publish_now(inner: &Inner, id: TableId) -> Result<(), DbError> {
+    let _turn = inner.publisher.turn.lock().await;
+    let catalog = inner.head.catalog();
+    let Some(table) = catalog.table_or_dropped(id) else {
+        return Ok(());
+    };
+    if inner.publisher.divergence(id).is_none() && table.unpublished() > 0 {
+        publish_table(inner, table).await?;
+    }
+    match inner.publisher.divergence(id) {
+        None => Ok(()),
+        Some(found) => Err(DbError::Diverged {
+            table: table.display_name(),
+            version: found.version,
+            key: found.key,
+        }),
+    }
+}
+
 /// Tables with versions not known to be published, dropped ones included.
 fn unpublished(catalog: &Catalog) -> impl Iterator<Item = Arc<TableEntry>> {
     let tables = catalog.tables().chain(catalog.dropped_tables());

@@ -10,7 +10,10 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Action, EntryBody, Record, RecordTxn, TableEntryAction, VacuumAction, files, notes};
+use super::{
+    Action, AttachAction, EntryBody, Record, RecordTxn, TableEntryAction, VacuumAction, files,
+    notes,
+};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -115,6 +118,10 @@ fn push_action(text: &mut String, action: &Action) {
         Action::DropTable { id } => {
             push_line(text, "dropTable", &json!({ "id": id.to_string() }));
         }
+        Action::AttachTable(attach) => push_line(text, "attachTable", &attach_value(attach)),
+        Action::DetachTable { id } => {
+            push_line(text, "detachTable", &json!({ "id": id.to_string() }));
+        }
         Action::RenameTable { id, schema, name } => push_line(
             text,
             "renameTable",
@@ -128,6 +135,13 @@ fn push_action(text: &mut String, action: &Action) {
         Action::Vacuum(vacuum) => push_line(text, "vacuum", &vacuum_value(vacuum)),
         Action::Unknown { .. } => {}
     }
+}
+
+fn attach_value(attach: &AttachAction) -> Value {
+    json!({
+        "id": attach.id.to_string(), "schema": attach.schema, "name": attach.name,
+        "format": attach.format, "location": attach.location, "version": attach.version.0,
+    })
 }
 
 fn vacuum_value(vacuum: &VacuumAction) -> Value {

@@ -39,6 +39,14 @@ pub const VACUUM_FEATURE: &str = "vacuum";
 /// delete the files that the clone shares.
 pub const CLONE_FEATURE: &str = "clone";
 
+/// Reader feature of records that attach a table: to a build that does not know it, the table's
+/// entries name none.
+pub const ATTACH_FEATURE: &str = "attachTable";
+
+/// Writer feature of records that detach a table: a build that does not know it could delete
+/// the table's files.
+pub const DETACH_FEATURE: &str = "detachTable";
+
 /// Reader feature of records that carry data files.
 pub const INLINE_FILES: &str = "inlineFiles";
 
@@ -128,6 +136,13 @@ pub enum Action {
         /// The table.
         id: TableId,
     },
+    /// A table that is there already becomes one of the database.
+    AttachTable(AttachAction),
+    /// A table is given back to its own log; its last entry stands before this.
+    DetachTable {
+        /// The table.
+        id: TableId,
+    },
     /// A table gets another name; its location stays.
     RenameTable {
         /// The table.
@@ -151,6 +166,23 @@ pub enum Action {
         /// Its key in the record.
         name: String,
     },
+}
+
+/// A table that is there already, as it becomes one of the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachAction {
+    /// Its identity from now on.
+    pub id: TableId,
+    /// Schema it comes to lie in.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// Table format, such as `delta`.
+    pub format: String,
+    /// Folder of its files: relative to the root, or the URL of one outside.
+    pub location: String,
+    /// The version of its own log, which is its version in the database.
+    pub version: TableVersion,
 }
 
 /// What a vacuum announces before it deletes anything.
@@ -222,6 +254,18 @@ impl RecordTxn {
     pub fn has_clone(&self) -> bool {
         let clone = |action: &Action| matches!(action, Action::CreateTable { bases, .. } if !bases.is_empty());
         self.actions.iter().any(clone)
+    }
+
+    /// Whether it attaches a table.
+    pub fn has_attached(&self) -> bool {
+        let attach = |action: &Action| matches!(action, Action::AttachTable(_));
+        self.actions.iter().any(attach)
+    }
+
+    /// Whether it detaches a table.
+    pub fn has_detached(&self) -> bool {
+        let detach = |action: &Action| matches!(action, Action::DetachTable { .. });
+        self.actions.iter().any(detach)
     }
 
     /// Whether data files ride in it.

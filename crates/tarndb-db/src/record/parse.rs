@@ -14,7 +14,8 @@ use tarndb_table::codec::Entry;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId, Uuid};
 
 use super::{
-    Action, EntryBody, Record, RecordTxn, Staged, TableEntryAction, VacuumAction, files, notes,
+    Action, AttachAction, EntryBody, Record, RecordTxn, Staged, TableEntryAction, VacuumAction,
+    files, notes,
 };
 
 /// Formats whose entries this build understands; the action's key is the format's name.
@@ -139,6 +140,16 @@ struct CreateTableLine {
 #[derive(Deserialize)]
 struct TableLine {
     id: String,
+}
+
+#[derive(Deserialize)]
+struct AttachLine {
+    id: String,
+    schema: String,
+    name: String,
+    format: String,
+    location: String,
+    version: u64,
 }
 
 #[derive(Deserialize)]
@@ -285,6 +296,23 @@ fn parse_action(number: usize, key: String, body: &RawValue) -> Result<Action, R
         "dropTable" => {
             let line: TableLine = read(number, body)?;
             Action::DropTable {
+                id: TableId(id(number, &line.id)?),
+            }
+        }
+        "attachTable" => {
+            let line: AttachLine = read(number, body)?;
+            Action::AttachTable(AttachAction {
+                id: TableId(id(number, &line.id)?),
+                schema: line.schema,
+                name: line.name,
+                format: line.format,
+                location: line.location,
+                version: TableVersion(line.version),
+            })
+        }
+        "detachTable" => {
+            let line: TableLine = read(number, body)?;
+            Action::DetachTable {
                 id: TableId(id(number, &line.id)?),
             }
         }

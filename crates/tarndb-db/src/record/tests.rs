@@ -10,8 +10,8 @@ use tarndb_table::codec::Entry;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId, Uuid};
 
 use super::{
-    Action, EntryBody, Record, RecordError, RecordTxn, Staged, TableEntryAction, encode, holds_txn,
-    parse,
+    Action, AttachAction, EntryBody, Record, RecordError, RecordTxn, Staged, TableEntryAction,
+    encode, holds_txn, parse,
 };
 
 fn table() -> TableId {
@@ -80,6 +80,15 @@ fn sample() -> Record {
             name: "u".into(),
         },
         Action::DropTable { id: table() },
+        Action::AttachTable(AttachAction {
+            id: table(),
+            schema: "s".into(),
+            name: "u".into(),
+            format: "delta".into(),
+            location: "s3://b/t".into(),
+            version: TableVersion(9),
+        }),
+        Action::DetachTable { id: table() },
         Action::DropSchema { name: "s".into() },
         Action::Fence {
             txns: vec![TxnId(Uuid::from_u128(4)), TxnId(Uuid::from_u128(5))],
@@ -109,6 +118,8 @@ fn the_bytes_of_a_record_do_not_change() {
         {"txn":{"id":"00000000-0000-0000-0000-000000000003","readVersion":40,"timestamp":8,"isolation":"snapshot","operation":"WRITE","userMetadata":{"k":1}}}
         {"renameTable":{"id":"00000000-0000-0000-0000-000000000002","name":"u","schema":"s"}}
         {"dropTable":{"id":"00000000-0000-0000-0000-000000000002"}}
+        {"attachTable":{"format":"delta","id":"00000000-0000-0000-0000-000000000002","location":"s3://b/t","name":"u","schema":"s","version":9}}
+        {"detachTable":{"id":"00000000-0000-0000-0000-000000000002"}}
         {"dropSchema":{"name":"s"}}
         {"fence":{"txns":["00000000-0000-0000-0000-000000000004","00000000-0000-0000-0000-000000000005"]}}
     "#]]

@@ -13,6 +13,7 @@ use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
 use super::{Overlay, Transaction};
+use crate::attach::check_droppable;
 use crate::catalog::{Catalog, check_name, location_for, parse_location};
 use crate::error::DbError;
 use crate::invariants::Violation;
@@ -73,11 +74,9 @@ impl Transaction {
             name: name.to_owned(),
         })?;
         let schema = schema.name.clone();
-        let tables: Vec<TableId> = catalog
-            .tables_in(&schema)
-            .iter()
-            .map(|table| table.id)
-            .collect();
+        let tables = catalog.tables_in(&schema);
+        tables.iter().try_for_each(|table| check_droppable(table))?;
+        let tables: Vec<TableId> = tables.iter().map(|table| table.id).collect();
         if !tables.is_empty() && !cascade {
             return Err(DbError::SchemaNotEmpty {
                 name: schema,
@@ -153,9 +152,9 @@ impl Transaction {
     /// Drops a table. Its files stay until vacuum.
     ///
     /// # Errors
-    /// [`DbError::TableNotFound`].
+    /// [`DbError::TableNotFound`]; a table that was attached, which is detached instead.
     pub fn drop_table(&mut self, id: TableId) -> Result<(), DbError> {
-        self.entry(id)?;
+        check_droppable(self.entry(id)?)?;
         let created_here = self.changes.actions.iter().any(
             |action| matches!(action, Action::CreateTable { id: created, .. } if *created == id),
         );

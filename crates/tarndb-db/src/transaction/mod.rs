@@ -5,6 +5,7 @@
 //! dropping the transaction is the rollback. A failing call leaves the transaction as it was.
 //! Spec: docs/format/log.md, "Transactions".
 
+mod attach;
 mod catalog;
 mod clone;
 mod data;

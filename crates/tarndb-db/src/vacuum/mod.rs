@@ -187,7 +187,9 @@ impl<'a> Vacuum<'a> {
             Some(tables) => tables.contains(&table.id),
             None => true,
         };
-        let mut tables: Vec<_> = all.filter(wanted).cloned().collect();
+        // What was given back is nobody's to clean up.
+        let ours = all.filter(|table| !table.is_detached);
+        let mut tables: Vec<_> = ours.filter(wanted).cloned().collect();
         tables.sort_by_key(|table| table.id);
         tables
     }

@@ -61,17 +61,20 @@ pub(super) async fn gather(inner: &Inner, span: &Span<'_>) -> Result<Named, DbEr
     let mut found = of_records(inner, span).await?;
     let newest = span.newest;
     for table in newest.tables().chain(newest.dropped_tables()) {
+        if table.is_detached {
+            continue;
+        }
         let added = found.remove(&table.id).unwrap_or_default();
         let (references, oldest) = match table.is_dropped_at(span.horizon.version()) {
             true => (of_dropped(inner, table).await, None),
             false => of_table(inner, span, table, added).await?,
         };
         let (referenced, removed, outside) = split(&table.location, references);
-        let url = inner.store.url();
-        let outside = outside.iter().filter_map(|file| {
-            absolute_key(url, file).or_else(|| relative_key(&table.location, file))
-        });
-        named.elsewhere.extend(outside);
+        for file in &outside {
+            let relative = relative_key(&table.location, file);
+            named.elsewhere.extend(relative);
+            named.elsewhere.extend(keys_of(inner, newest, file));
+        }
         let names = TableNames {
             referenced,
             removed,
@@ -80,6 +83,18 @@ pub(super) async fn gather(inner: &Inner, span: &Span<'_>) -> Result<Named, DbEr
         named.tables.insert(table.id, names);
     }
     Ok(named)
+}
+
+/// The keys of a file that a table names by an absolute path: in the root, and in each table
+/// outside in which it lies.
+fn keys_of(inner: &Inner, newest: &Catalog, file: &str) -> Vec<Path> {
+    let attached = newest.tables().filter_map(|table| {
+        let url = table.attached.as_ref()?.url.as_deref()?;
+        let rest = absolute_key(url, file)?;
+        Path::parse(format!("{}/{rest}", table.location)).ok()
+    });
+    let inside = absolute_key(inner.store.url(), file);
+    attached.chain(inside).collect()
 }
 
 /// What the commits of records after the horizon add, by table.

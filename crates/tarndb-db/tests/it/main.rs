@@ -9,6 +9,7 @@
 )]
 
 mod adversity;
+mod attach;
 mod bad_input;
 mod cases;
 mod cases_firsts;

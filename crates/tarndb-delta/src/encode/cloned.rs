@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 use tarndb_table::{CloneSource, Commit, MetadataChange, TableDefinition};
 
 use super::domains::Domains;
-use super::draft::{Draft, IN_COMMIT_TIMESTAMPS};
+use super::draft::Draft;
+use super::membership::IN_COMMIT_TIMESTAMPS;
 use super::{Authority, DOMAIN};
 use crate::action::{Metadata, Protocol};
 use crate::clustering;
@@ -61,6 +62,7 @@ impl Draft {
             clustering: clustering::columns_of(&delta.domains),
             domains,
             dropped: BTreeSet::new(),
+            released: false,
             changes: Vec::new(),
             restored: false,
         })

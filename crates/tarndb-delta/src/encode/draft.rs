@@ -12,6 +12,7 @@ use tarndb_table::{Commit, MetadataChange, NamePath, Schema, TableDefinition};
 
 use super::domains::Domains;
 use super::mapping::chosen_mode;
+use super::membership::IN_COMMIT_TIMESTAMPS;
 use super::property::{Asks, judge, judge_unset};
 use super::rules::check_rules;
 use super::{Authority, cloned, row_ids};
@@ -25,8 +26,6 @@ use crate::native::protocol::{has_feature, lowest_protocol, missing, with_room_f
 use crate::property::is_on;
 use crate::schema_json::schema_string;
 use crate::state::DeltaState;
-
-pub(super) const IN_COMMIT_TIMESTAMPS: &str = "delta.enableInCommitTimestamps";
 
 /// Protocol and metadata under change.
 pub(super) struct Draft {
@@ -43,6 +42,8 @@ pub(super) struct Draft {
     pub(super) dropped: BTreeSet<String>,
     /// The definition is one that the table had.
     pub(super) restored: bool,
+    /// The commit is the last of its database.
+    pub(super) released: bool,
     /// What differs from the head, for `commitInfo`.
     pub(super) changes: Vec<Change>,
 }
@@ -65,6 +66,7 @@ impl Draft {
                     domains: Domains::default(),
                     dropped: BTreeSet::new(),
                     restored: false,
+                    released: false,
                     changes: Vec::new(),
                 })
             }
@@ -140,6 +142,7 @@ impl Draft {
             domains: Domains::default(),
             dropped: BTreeSet::new(),
             restored: false,
+            released: false,
             changes: Vec::new(),
         };
         draft.map_new_table(definition.id.0)?;
@@ -171,12 +174,12 @@ impl Draft {
             MetadataChange::SetComment { column, text } => self.set_comment(column, text),
             MetadataChange::Rule(change) => self.change_rule(change),
             // They need more than the draft; see `drop_feature` and `restore`.
-            MetadataChange::DropFeature(_) | MetadataChange::Restore(_) => {
-                Err(DeltaError::IllegalCommit {
-                    rule: "a change that looks at the whole table is made by itself",
-                    detail: format!("{change:?}").chars().take(40).collect(),
-                })
-            }
+            MetadataChange::DropFeature(_)
+            | MetadataChange::Restore(_)
+            | MetadataChange::Release => Err(DeltaError::IllegalCommit {
+                rule: "a change that looks at the whole table is made by itself",
+                detail: format!("{change:?}").chars().take(40).collect(),
+            }),
             // Where the draft began, if at all; see `cloned`.
             MetadataChange::CloneOf(_) => self.check_cloned(),
             MetadataChange::ClusterBy(columns) => self.cluster_by(columns),

@@ -14,6 +14,7 @@ mod drop_feature;
 mod evolve;
 mod files;
 mod mapping;
+pub(crate) mod membership;
 mod property;
 mod restore;
 pub(crate) mod row_ids;
@@ -35,7 +36,7 @@ use self::drop_feature::drop_feature;
 use self::restore::restore;
 pub use self::restore::same_definition;
 use self::row_ids::RowIds;
-use crate::action::{Action, AppTxn, Change, CommitInfo, DomainMetadata, TarnInfo};
+use crate::action::{Action, AppTxn, Change, CommitInfo, TarnInfo};
 use crate::error::DeltaError;
 
 /// Domain in which the database and its log position stand.
@@ -65,6 +66,7 @@ pub(crate) fn encode_for(commit: &Commit<'_>, authority: Authority) -> Result<En
         match change {
             MetadataChange::DropFeature(name) => drop_feature(&mut draft, commit, name)?,
             MetadataChange::Restore(earlier) => restore(&mut draft, commit, &earlier.0)?,
+            MetadataChange::Release => membership::release(&mut draft, commit)?,
             change => draft.change(change)?,
         }
     }
@@ -96,7 +98,10 @@ pub(crate) fn encode_for(commit: &Commit<'_>, authority: Authority) -> Result<En
             .map(|metadata| Action::Metadata(Box::new(metadata))),
     );
     if authority.is_database() {
-        domains.push(database_domain(commit));
+        domains.push(match draft.released {
+            true => membership::ended(commit)?,
+            false => membership::of_commit(commit)?,
+        });
     }
     actions.extend(domains.into_iter().map(Action::Domain));
     actions.extend(app_transactions(commit));
@@ -178,15 +183,4 @@ fn app_transactions<'a>(commit: &'a Commit<'_>) -> impl Iterator<Item = Action> 
             last_updated: Some(commit.stamp.timestamp.0),
         })
     })
-}
-
-fn database_domain(commit: &Commit<'_>) -> DomainMetadata {
-    DomainMetadata {
-        domain: DOMAIN.to_owned(),
-        configuration: format!(
-            "{{\"databaseId\":\"{}\",\"dbVersion\":{}}}",
-            commit.stamp.database, commit.stamp.db_version
-        ),
-        removed: false,
-    }
 }

@@ -10,6 +10,7 @@
 //! - [`table`]: a table open for writing; `write`, `rows`, `compact`, `alter`, `restore`: what can be
 //!   done to it; `copy`, `feed`: what these need.
 //! - `commit`: the loop that commits; [`conflict`], `allowed`: who may be committed after whom.
+//! - `attach`: a table becomes one of a database.
 //! - `convert`: a folder of Parquet files becomes a table.
 //! - `checksum`: the file beside a commit.
 //! - `cleanup`, `vacuum`, `vacuum_mark`: what of the log, and of the files, nothing needs any more.
@@ -19,6 +20,7 @@ pub(crate) mod protocol;
 
 mod allowed;
 mod alter;
+mod attach;
 mod catalog;
 mod changes;
 mod checksum;
@@ -40,6 +42,7 @@ mod vacuum;
 mod vacuum_mark;
 mod write;
 
+pub use attach::{Mark, Marked, mark_managed};
 pub use catalog::{CatalogTail, RatifiedCommit, RatifiedContent, open_with_tail};
 pub use changes::native_changes;
 pub use cleanup::{NativeCleaned, NativeCleanup};

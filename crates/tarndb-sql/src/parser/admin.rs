@@ -1,4 +1,4 @@
-//! Transactions, SHOW, SET, RESET, DESCRIBE, EXPLAIN, COPY and CONVERT.
+//! Transactions, SHOW, SET, RESET, DESCRIBE, EXPLAIN, COPY, CONVERT, ATTACH and DETACH.
 //!
 //! Does not: know which settings exist; that is `setting`.
 
@@ -111,13 +111,21 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     if cursor.word("vacuum") {
         return vacuum(cursor).map(Statement::Vacuum);
     }
+    if cursor.words(&["attach", "table"]) {
+        return attach(cursor);
+    }
+    if cursor.words(&["detach", "table"]) {
+        let if_exists = cursor.words(&["if", "exists"]);
+        let name = cursor.table_name()?;
+        return Ok(Statement::Detach { name, if_exists });
+    }
     if cursor.words(&["convert", "to", "delta"]) {
         return convert(cursor);
     }
     Err(cursor.expected(
         "a statement (SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, TRUNCATE, \
          COMMENT ON, BEGIN, COMMIT, ROLLBACK, SHOW, DESCRIBE, EXPLAIN, COPY, CONVERT TO DELTA, \
-         SET, RESTORE, VACUUM)",
+         ATTACH TABLE, DETACH TABLE, SET, RESTORE, VACUUM)",
     ))
 }
 
@@ -169,6 +177,17 @@ fn retention(cursor: &mut Cursor<'_>) -> Result<Duration, SqlError> {
     let seconds = number.checked_mul(unit_seconds);
     let seconds = seconds.ok_or_else(|| cursor.error("the retention is too long"))?;
     Ok(Duration::from_secs(seconds))
+}
+
+/// `ATTACH TABLE '<url>' AS name`; also of a path as a name, delta.`<url>`.
+fn attach(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let url = match cursor.string() {
+        Some(url) => url,
+        None => cursor.table_name()?.name,
+    };
+    cursor.expect_word("as")?;
+    let name = cursor.table_name()?;
+    Ok(Statement::Attach { url, name })
 }
 
 /// `CONVERT TO DELTA '<url>' [PARTITIONED BY (name type, ..)]`; also Spark's parquet.`<url>`.

@@ -48,6 +48,20 @@ pub enum Statement {
         /// PARTITIONED BY: the columns that the folders name.
         partitions: Vec<Field>,
     },
+    /// ATTACH TABLE.
+    Attach {
+        /// Where the table is.
+        url: String,
+        /// What it is called here.
+        name: TableName,
+    },
+    /// DETACH TABLE.
+    Detach {
+        /// The table.
+        name: TableName,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
     /// CREATE TABLE.
     CreateTable(Box<CreateTable>),
     /// CREATE TABLE .. CLONE.

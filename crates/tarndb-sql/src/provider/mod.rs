@@ -58,6 +58,14 @@ pub(crate) struct Pinned {
 }
 
 impl Pinned {
+    /// Whether the database wrote all files of the table: others leave NaN out of bounds.
+    pub(crate) fn is_own(&self) -> bool {
+        self.vectors.as_ref().is_some_and(|(snapshot, id)| {
+            let table = snapshot.catalog().table(*id);
+            table.is_none_or(|table| table.attached.is_none())
+        })
+    }
+
     /// The rows that a file's deletion deletes.
     pub(crate) async fn deleted_rows(
         &self,

@@ -32,6 +32,8 @@ pub(crate) struct ScanPredicate {
     columns: SchemaRef,
     /// `None`: no file can be excluded by it.
     pruning: Option<PruningPredicate>,
+    /// Whether the database wrote all files of the table.
+    own: bool,
 }
 
 impl ScanPredicate {
@@ -58,6 +60,7 @@ impl ScanPredicate {
             filter,
             columns,
             pruning,
+            own: table.pinned.is_own(),
         })
     }
 
@@ -114,7 +117,7 @@ impl RowPredicate for ScanPredicate {
             schema,
             partition_columns,
             files: &files,
-            own: true,
+            own: self.own,
         };
         let kept = pruning.prune(&bounds);
         kept.map_or(true, |kept| kept.first().copied().unwrap_or(true))

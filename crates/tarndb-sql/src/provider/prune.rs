@@ -2,7 +2,7 @@
 //!
 //! Invariant: conservative. What is missing, malformed or of another type keeps the file.
 //! Bounds stay valid when rows are deleted (they may only become wider than the live rows).
-//! Bounds of floats count only in the database's own tables, where a file with NaN has none:
+//! Bounds of floats count only in tables that the database created, where a file with NaN has none:
 //! other writers leave NaN out of them.
 
 use std::collections::HashSet;
@@ -49,7 +49,7 @@ pub(crate) fn matching(
             schema: &table.pinned.state.schema,
             partition_columns: &table.pinned.state.partition_columns,
             files: &some,
-            own: table.pinned.vectors.is_some(),
+            own: table.pinned.is_own(),
         })?;
         let kept = some.into_iter().zip(keep).filter(|(_, keep)| *keep);
         matching.extend(kept.map(|(file, _)| file));

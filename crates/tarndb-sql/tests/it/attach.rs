@@ -1,0 +1,109 @@
+//! ATTACH TABLE and DETACH TABLE as statements.
+
+use std::collections::BTreeMap;
+
+use tarndb_delta::NativeTable;
+use tarndb_storage::{Context, StoreOptions};
+use tarndb_table::{DataType, Field, Schema, TableDefinition};
+use tarndb_types::{TableId, Uuid};
+
+use crate::support::*;
+
+/// A folder with a table of its own in it.
+async fn table() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = format!("{}/My Table", folder.path().to_str().unwrap());
+    let store = tarndb_storage::open(&path, &StoreOptions::default(), Context::seeded(4)).unwrap();
+    let definition = TableDefinition {
+        id: TableId(Uuid::from_u128(5)),
+        name: "t".to_owned(),
+        schema: Schema::new(vec![
+            Field::new("Id", DataType::Integer, true),
+            Field::new("f", DataType::Double, true),
+        ]),
+        partition_columns: Vec::new(),
+        properties: BTreeMap::new(),
+        description: None,
+    };
+    NativeTable::create(&store, definition).await.unwrap();
+    (folder, path)
+}
+
+#[tokio::test]
+async fn attached_table_takes_part_in_everything_and_is_given_back() {
+    let (_guard, path) = table().await;
+    let mut session = setup("CREATE TABLE s (id INT, f DOUBLE)").await;
+    let by_path = format!("delta.`{path}`");
+    ok(
+        &mut session,
+        &format!("INSERT INTO {by_path} VALUES (1, 1), (2, 2)"),
+    )
+    .await;
+    ok(&mut session, &format!("ATTACH TABLE '{path}' AS taken")).await;
+    let script = "BEGIN; INSERT INTO taken VALUES (3, 'NaN'); INSERT INTO s SELECT * FROM taken; \
+                  UPDATE taken SET f = 20 WHERE id = 2; DELETE FROM taken WHERE id = 1; COMMIT";
+    ok(&mut session, script).await;
+    assert_eq!(rows(&mut session, "SELECT count(*) FROM s").await, "3");
+    let ids = "SELECT id FROM taken ORDER BY id";
+    assert_eq!(rows(&mut session, ids).await, "2; 3");
+    // NaN is above every number, whoever wrote the file's bounds.
+    let above = "SELECT id FROM taken WHERE f > 100";
+    assert_eq!(rows(&mut session, above).await, "3");
+    let before = "SELECT id FROM taken VERSION AS OF 1 ORDER BY id";
+    assert_eq!(rows(&mut session, before).await, "1; 2");
+    let error = err(
+        &mut session,
+        &format!("INSERT INTO {by_path} VALUES (9, 9)"),
+    )
+    .await;
+    assert_eq!(error.sqlstate(), "0A000", "{error}");
+    let error = err(&mut session, "DROP TABLE taken").await;
+    assert!(error.to_string().contains("DETACH TABLE"), "{error}");
+    assert_eq!(error.sqlstate(), "0A000");
+
+    ok(
+        &mut session,
+        "DETACH TABLE taken; DETACH TABLE IF EXISTS taken",
+    )
+    .await;
+    let error = err(&mut session, "DETACH TABLE taken").await;
+    assert_eq!(error.sqlstate(), "42P01", "{error}");
+    ok(
+        &mut session,
+        &format!("INSERT INTO {by_path} VALUES (4, 4)"),
+    )
+    .await;
+    let query = format!("SELECT id FROM {by_path} ORDER BY id");
+    assert_eq!(rows(&mut session, &query).await, "2; 3; 4");
+    ok(
+        &mut session,
+        &format!("ATTACH TABLE {by_path} AS main.again"),
+    )
+    .await;
+    assert_eq!(rows(&mut session, "SELECT count(*) FROM again").await, "3");
+}
+
+#[tokio::test]
+async fn attach_and_detach_stand_alone_and_say_what_is_wrong() {
+    let (_guard, path) = table().await;
+    let mut session = setup("CREATE TABLE s (id INT)").await;
+    for statement in [
+        format!("ATTACH TABLE '{path}' AS x"),
+        "DETACH TABLE s".to_owned(),
+    ] {
+        let error = err(&mut session, &format!("BEGIN; {statement}")).await;
+        assert_eq!(error.sqlstate(), "0A000", "{error}");
+        ok(&mut session, "ROLLBACK").await;
+    }
+    for (statement, state) in [
+        (format!("ATTACH TABLE '{path}/no' AS x"), "58P01"),
+        (format!("ATTACH TABLE '{path}' AS s"), "42P07"),
+        (format!("ATTACH TABLE '{path}' AS no.x"), "3F000"),
+        ("ATTACH TABLE 'ftp://a/b' AS x".to_owned(), "22000"),
+        (format!("ATTACH TABLE '{path}'"), "42601"),
+        ("DETACH TABLE none".to_owned(), "42P01"),
+    ] {
+        let error = err(&mut session, &statement).await;
+        assert_eq!(error.sqlstate(), state, "{statement}: {error}");
+    }
+}
