@@ -10,7 +10,7 @@ use std::time::Duration;
 use tarndb_delta::{DeltaCodec, NativeTarget, open_native};
 use tarndb_storage::context::Context;
 use tarndb_storage::{Path, Store, StoreOptions};
-use tarndb_table::{Comparison, Entry, Predicate, Scalar, TableCodec, TableState, may_match};
+use tarndb_table::{Comparison, Entry, Predicate, Scalar, TableCodec, TableState, matching_files};
 use tarndb_types::TableVersion;
 
 use crate::error::BenchError;
@@ -81,10 +81,7 @@ fn found(state: &TableState, id: i64) -> usize {
         op: Comparison::Equal,
         value: Scalar::Long(id),
     };
-    let may = |file: &std::sync::Arc<tarndb_table::DataFile>| {
-        may_match(&predicate, file, &state.schema, &state.partition_columns)
-    };
-    state.files.values().filter(may).count()
+    matching_files(state, &predicate).len()
 }
 
 /// A commit that adds one file.

@@ -253,11 +253,7 @@ impl Inner {
     /// None when it is cached or follows from a cached one and cached records; else what the
     /// format's own log costs.
     pub(crate) async fn table_state(&self, table: &TableEntry) -> Result<Arc<TableState>, DbError> {
-        let range = (table.id, TableVersion::ZERO)..=(table.id, table.version);
-        let newest = self.caches.lock().states.newest_in(range);
-        if let Some((_, state)) = newest
-            && let Some(state) = self.roll_forward(table, state).await?
-        {
+        if let Some(state) = self.state_in_memory(table).await? {
             return Ok(state);
         }
         let loaded = match self.load_state(table).await {
@@ -267,6 +263,22 @@ impl Inner {
         let state = Arc::new(loaded);
         self.caches.put_state(table.id, Arc::clone(&state));
         Ok(state)
+    }
+
+    /// The same, if it is cached or follows from a cached one.
+    ///
+    /// # Cost
+    /// A GET for each record that is not cached.
+    pub(crate) async fn state_in_memory(
+        &self,
+        table: &TableEntry,
+    ) -> Result<Option<Arc<TableState>>, DbError> {
+        let range = (table.id, TableVersion::ZERO)..=(table.id, table.version);
+        let newest = self.caches.lock().states.newest_in(range);
+        match newest {
+            Some((_, state)) => self.roll_forward(table, state).await,
+            None => Ok(None),
+        }
     }
 
     /// A cached state moved forward by entries; `None` when the catalog no longer knows them.

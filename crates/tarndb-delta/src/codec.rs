@@ -23,6 +23,7 @@ use crate::checkpoint::write::write_checkpoint;
 use crate::error::DeltaError;
 use crate::load::{commit_key, entry_actions};
 use crate::replay::Replay;
+use crate::side_files::write_side_files;
 use crate::{dv, effects, encode, load, log_cleanup, path, references};
 
 /// Largest deletion vector kept in the log itself, bytes.
@@ -167,6 +168,19 @@ impl TableCodec for DeltaCodec {
         state: &TableState,
     ) -> Result<CheckpointInfo, TableError> {
         Ok(write_checkpoint(store, location, state).await?)
+    }
+
+    async fn write_side_files(
+        &self,
+        store: &Store,
+        location: &Path,
+        state: &TableState,
+        since: TableVersion,
+        txn: Option<TxnId>,
+    ) -> Result<(), TableError> {
+        let txn = txn.map(|txn| txn.to_string());
+        let written = write_side_files(store, location, state, since.0, txn.as_deref());
+        Ok(written.await?)
     }
 
     fn staged_key(&self, location: &Path, version: TableVersion, id: Uuid) -> Path {

@@ -226,6 +226,12 @@ pub enum DeltaError {
         /// What is wrong.
         reason: String,
     },
+    /// A compaction of the log says nothing, which no range of commits does.
+    #[error("a compaction of the log is empty: file={file}; its commits are read instead")]
+    EmptyCompaction {
+        /// The compaction.
+        file: String,
+    },
     /// The files of a checkpoint could not be packed in memory.
     #[error("the files of a checkpoint could not be compressed in memory")]
     Pack {
@@ -460,6 +466,7 @@ impl DeltaError {
             | Self::BadPath { .. }
             | Self::BadDeletionVector { .. }
             | Self::LyingCheckpoint { .. }
+            | Self::EmptyCompaction { .. }
             | Self::BadDomain { .. }
             | Self::BadCheckpoint { .. }
             | Self::BadCatalogTail { .. }

@@ -11,6 +11,7 @@
 //! - [`feature`], `property`: what this build may read and write, and which properties it obeys.
 //! - `encode`, [`effects`], [`codec`]: commits.
 //! - `bases`: where the paths of a clone may lead.
+//! - `checksum`, `compaction`, `side_files`: what stands beside commits and checkpoints.
 //! - `references`, `log_cleanup`: which files are needed, and which of the log can go.
 //! - [`changes`]: the change feed.
 //! - [`native`]: any Delta table by path.
@@ -28,7 +29,9 @@ pub mod state;
 
 mod bases;
 mod checkpoint;
+mod checksum;
 mod clustering;
+mod compaction;
 mod dv;
 mod encode;
 mod load;
@@ -37,6 +40,7 @@ mod path;
 mod property;
 mod references;
 mod replay;
+mod side_files;
 mod stats_json;
 mod type_changes;
 

@@ -16,6 +16,8 @@ use tarndb_table::{Entry, LoadRequest, TableState};
 use crate::action::{Action, parse_commit, parse_lines};
 use crate::bases::Bases;
 use crate::checkpoint::read::read_checkpoint;
+use crate::checksum::{Stated, read_checksum};
+use crate::compaction::read_compaction;
 use crate::error::DeltaError;
 use crate::path;
 use crate::replay::Replay;
@@ -31,7 +33,8 @@ const LISTINGS_MAX: usize = 3;
 /// `TailGap` when published part and tail do not meet; everything reading can meet.
 ///
 /// # Cost
-/// One GET (hint), one LIST, two to three GETs for the checkpoint, one per commit after it.
+/// One GET (hint), one LIST, two to three GETs for the checkpoint, one per commit after it (or
+/// per compaction of several), one for the version's checksum if it has one.
 pub(crate) async fn load(request: LoadRequest<'_>, bases: Bases) -> Result<TableState, DeltaError> {
     let log = path::log_dir(request.location);
     let replay = replay_with_tail(&request, &log).await?;
@@ -118,6 +121,14 @@ pub(crate) fn commit_key(log: &Path, version: u64) -> Path {
     log.clone().join(format!("{version:020}.json"))
 }
 
+/// What is read for some commits.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Commit(u64),
+    /// First and last version.
+    Compacted(u64, u64),
+}
+
 struct LogReader<'a> {
     store: &'a Store,
     log: &'a Path,
@@ -169,8 +180,16 @@ impl LogReader<'_> {
                     return Err(first_error.unwrap_or_else(|| self.segment_error(source)));
                 }
             };
-            let error = match self.replay_segment(&segment, &listing).await {
-                Ok(replay) => return Ok((replay, segment.version)),
+            let (replayed, stated) = futures::future::join(
+                self.replay_segment(&segment, &listing),
+                self.stated(&segment),
+            )
+            .await;
+            let error = match replayed {
+                Ok(replay) => {
+                    let replay = self.confirmed(replay, stated, &segment).await;
+                    return Ok((replay, segment.version));
+                }
                 Err(error) => error,
             };
             let Some((_, _, files)) = &segment.checkpoint else {
@@ -203,17 +222,107 @@ impl LogReader<'_> {
         if let Some((_, _, files)) = &segment.checkpoint {
             read_checkpoint(self.store, self.log, files, listing, &mut replay).await?;
         }
-        let mut commits = futures::stream::iter(segment.commits.iter().copied())
-            .map(|version| self.commit(version))
+        let mut commits = futures::stream::iter(self.steps(segment))
+            .map(|step| self.step(step))
             .buffered(PARALLEL_READS);
-        while let Some(actions) = commits.try_next().await? {
-            replay.commit(actions)?;
+        while let Some(step) = commits.try_next().await? {
+            for actions in step {
+                replay.commit(actions)?;
+            }
         }
-        if segment.commits.is_empty() && segment.has_commit {
-            // The commit at the checkpoint's own version holds its in-commit timestamp.
+        let compacted = segment.compactions.last().map(|(_, last)| *last);
+        let ends_without_commit = segment.commits.is_empty() || compacted == Some(segment.version);
+        if ends_without_commit && segment.has_commit {
+            // The commit at that very version holds its in-commit timestamp.
             replay.note_commit_info(&self.commit(segment.version).await?);
         }
         Ok(replay)
+    }
+
+    /// The commits of a segment; where a compaction stands for some, it instead. The database's
+    /// copies of commits win over it as over the commits themselves.
+    fn steps(&self, segment: &Segment) -> Vec<Step> {
+        let has_copy = |(first, last): &(u64, u64)| self.copies.range(*first..=*last).next();
+        let compactions = segment.compactions.iter();
+        let mut compactions = compactions.filter(|range| has_copy(range).is_none());
+        let mut next = compactions.next();
+        let mut steps = Vec::new();
+        for version in segment.commits.iter().copied() {
+            match next {
+                Some((first, last)) if (*first..=*last).contains(&version) => {
+                    if version == *last {
+                        steps.push(Step::Compacted(*first, *last));
+                        next = compactions.next();
+                    }
+                }
+                _ => steps.push(Step::Commit(version)),
+            }
+        }
+        steps
+    }
+
+    /// The actions of a step, commit by commit; a compaction that cannot be used is replaced by
+    /// its commits.
+    async fn step(&self, step: Step) -> Result<Vec<Vec<Action>>, DeltaError> {
+        let (first, last) = match step {
+            Step::Commit(version) => return Ok(vec![self.commit(version).await?]),
+            Step::Compacted(first, last) => (first, last),
+        };
+        match read_compaction(self.store, self.log, first, last).await {
+            Ok(actions) => Ok(vec![actions]),
+            Err(error) => {
+                tracing::warn!(%error, log = %self.log, "log compaction not usable, reading its commits");
+                let commits = futures::stream::iter(first..=last)
+                    .map(|version| self.commit(version))
+                    .buffered(PARALLEL_READS);
+                commits.try_collect().await
+            }
+        }
+    }
+
+    /// What the checksum file of the version says, if it has one.
+    async fn stated(&self, segment: &Segment) -> Option<Stated> {
+        match segment.has_checksum {
+            true => read_checksum(self.store, self.log, segment.version).await,
+            false => None,
+        }
+    }
+
+    /// The log as it was read, unless the version's checksum says something else and reading it
+    /// without the checkpoint and the compactions fits: then that.
+    async fn confirmed(&self, replay: Replay, stated: Option<Stated>, segment: &Segment) -> Replay {
+        let Some(stated) = stated else {
+            return replay;
+        };
+        let Some(difference) = stated.difference(&replay) else {
+            return replay;
+        };
+        tracing::warn!(difference, log = %self.log, version = segment.version, "the version's checksum differs");
+        if segment.checkpoint.is_none() && segment.compactions.is_empty() {
+            return replay;
+        }
+        match self.replay_without(segment).await {
+            Ok(other) if stated.difference(&other).is_none() => {
+                tracing::warn!(log = %self.log, "a checkpoint or a compaction of the log is wrong, and left aside");
+                other
+            }
+            Ok(_) => replay,
+            Err(error) => {
+                tracing::debug!(%error, "the log cannot be read without them");
+                replay
+            }
+        }
+    }
+
+    /// The version of a segment without its checkpoint and without any compaction.
+    async fn replay_without(&self, segment: &Segment) -> Result<Replay, DeltaError> {
+        let mut listing = self.list(None).await?;
+        let files = segment.checkpoint.as_ref().map(|(_, _, files)| files);
+        listing.retain(|object| !files.is_some_and(|files| files.contains(&object.key)));
+        let mut other = select_segment(&listing, self.log, Some(segment.version))
+            .map_err(DeltaError::Segment)?;
+        other.compactions.clear();
+        self.replay_segment(&other, &listing).await
     }
 
     async fn commit(&self, version: u64) -> Result<Vec<Action>, DeltaError> {

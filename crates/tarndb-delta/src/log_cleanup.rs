@@ -101,52 +101,26 @@ fn protected_below(properties: &BTreeMap<String, String>) -> u64 {
     text.map_or(0, |text| text.parse().unwrap_or(u64::MAX))
 }
 
-/// A file of the log folder that cleaning up knows.
-enum Kind {
-    Commit(u64),
-    Checkpoint(u64),
-    Compaction(u64),
-    Checksum(u64),
-}
-
-fn kind(log: &Path, key: &Path) -> Option<Kind> {
-    match FileName::parse(log, key) {
-        Some(FileName::Commit(version)) => return Some(Kind::Commit(version)),
-        Some(
-            FileName::Classic(version)
-            | FileName::MultiPart { version, .. }
-            | FileName::V2Json { version, .. }
-            | FileName::V2Parquet { version, .. },
-        ) => return Some(Kind::Checkpoint(version)),
-        // Forms that this module knows by itself.
-        _ => {}
-    }
-    let name = key.as_ref().strip_prefix(log.as_ref())?.strip_prefix('/')?;
-    let (version, rest) = name.split_once('.')?;
-    let version = version_of(version)?;
-    if rest == "crc" {
-        return Some(Kind::Checksum(version));
-    }
-    let end = rest.strip_suffix(".compacted.json")?;
-    version_of(end).map(|_| Kind::Compaction(version))
-}
-
-fn version_of(digits: &str) -> Option<u64> {
-    let plain = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    digits.parse().ok().filter(|_| plain)
-}
-
 /// The files below the cut that are old enough, in the order in which they go.
 fn doomed(log: &Path, request: &LogRequest<'_>, cut: &Cut) -> Vec<ObjectInfo> {
     let (mut commits, mut others, mut checkpoints) = (Vec::new(), Vec::new(), Vec::new());
     for object in request.listing {
-        match kind(log, &object.key) {
-            Some(Kind::Commit(version)) if version < cut.version => commits.push((version, object)),
-            Some(Kind::Checkpoint(version)) if version < cut.version => {
+        match FileName::parse(log, &object.key) {
+            Some(FileName::Commit(version)) if version < cut.version => {
+                commits.push((version, object));
+            }
+            Some(
+                FileName::Classic(version)
+                | FileName::MultiPart { version, .. }
+                | FileName::V2Json { version, .. }
+                | FileName::V2Parquet { version, .. },
+            ) if version < cut.version => {
                 checkpoints.push((version, object));
             }
-            Some(Kind::Compaction(first)) if first <= cut.version => others.push((first, object)),
-            Some(Kind::Checksum(version)) if version < cut.version => {
+            Some(FileName::Compaction { first, .. }) if first <= cut.version => {
+                others.push((first, object));
+            }
+            Some(FileName::Checksum(version)) if version < cut.version => {
                 others.push((version, object));
             }
             _ => {}

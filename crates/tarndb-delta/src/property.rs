@@ -94,13 +94,13 @@ pub(crate) const PROPERTIES: &[Property] = &[
         "delta.checkpoint.writeStatsAsJson",
         Form::Boolean,
         Some("true"),
-        Duty::Only("true", LACKS),
+        Duty::Obeyed,
     ),
     property(
         "delta.checkpoint.writeStatsAsStruct",
         Form::Boolean,
         Some("false"),
-        Duty::Only("false", LACKS),
+        Duty::Obeyed,
     ),
     property(
         "delta.checkpointInterval",

@@ -8,7 +8,9 @@
 
 use std::sync::Arc;
 
-use tarndb_table::{Complete, DataFile, Files, PACKED_MIN, Packer, Schema, TableState};
+use tarndb_table::{
+    Complete, DataFile, Files, PACKED_MIN, Packer, Schema, StatsNeeded, TableState,
+};
 use tarndb_types::TableVersion;
 
 use crate::action::{Action, AppTxn, Metadata, Protocol, Remove, Sidecar};
@@ -51,9 +53,11 @@ struct Completion {
 }
 
 impl Complete for Completion {
-    fn complete(&self, file: &mut DataFile, statistics: bool) {
-        if statistics {
-            parse_statistics(file, &self.schema);
+    fn complete(&self, file: &mut DataFile, statistics: StatsNeeded<'_>) {
+        if statistics != StatsNeeded::None
+            && let Some(text) = &file.raw_stats
+        {
+            file.stats = stats_json::parse(text, &self.schema, statistics).map(Arc::new);
         }
         spell_partition_values(file, &self.stored_partitions);
         file.beside = self.bases.key(&file.path);
@@ -236,6 +240,17 @@ impl Replay {
         Ok(())
     }
 
+    /// The number of live files, and their bytes.
+    pub(crate) fn files_and_bytes(&self) -> (u64, u64) {
+        let files = u64::try_from(self.files.len()).unwrap_or(u64::MAX);
+        (files, self.files.size_bytes())
+    }
+
+    /// What is known so far.
+    pub(crate) fn protocol_and_metadata(&self) -> (Option<&Protocol>, Option<&Metadata>) {
+        (self.protocol.as_deref(), self.metadata.as_deref())
+    }
+
     /// Forgets tombstones that no checkpoint would hold, counted from the commit's own time.
     pub(crate) fn expire_tombstones(&mut self) {
         let (Some(metadata), Some(now)) = (&self.metadata, self.in_commit_timestamp) else {
@@ -300,7 +315,7 @@ impl Replay {
         });
         for path in std::mem::take(&mut self.fresh) {
             if let Some(file) = self.files.loose_mut(&path) {
-                completion.complete(Arc::make_mut(file), true);
+                completion.complete(Arc::make_mut(file), StatsNeeded::All);
             }
         }
         self.files.complete_with(&completion);
@@ -338,12 +353,6 @@ impl Replay {
                 .map(Arc::new);
         }
         self.schema.clone()
-    }
-}
-
-fn parse_statistics(file: &mut DataFile, schema: &Schema) {
-    if let Some(text) = &file.raw_stats {
-        file.stats = stats_json::parse(text, schema).map(Arc::new);
     }
 }
 

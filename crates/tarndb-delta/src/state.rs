@@ -83,6 +83,7 @@ pub(crate) fn data_file(add: Add) -> Result<DataFile, DeltaError> {
         tags: tags
             .filter_map(|(key, value)| Some((key, value?)))
             .collect(),
+        clustering_provider: add.clustering_provider,
         held: None,
         beside: None,
     })

@@ -5,43 +5,49 @@
 //! than the data (timestamps are cut to milliseconds, minima down, maxima up).
 //! Spec: Delta PROTOCOL, "Per-file Statistics".
 
+mod members;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, SecondsFormat};
 use serde_json::value::RawValue;
-use tarndb_table::{ColumnStats, DataType, Field, Scalar, Schema, Statistics};
+use tarndb_table::{ColumnStats, DataType, Field, Scalar, Schema, Statistics, StatsNeeded};
 
+use self::members::{listed_members, members};
 use crate::type_changes::TYPE_CHANGES;
-
-type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 /// Strings of exactly this many characters may be cut maxima that were not marked as cut.
 const SUSPICIOUS_CHARS: usize = 32;
 
-/// Reads statistics; `None` when the text is not a JSON object.
-pub(crate) fn parse(text: &str, schema: &Schema) -> Option<Statistics> {
-    let top: Members<'_> = serde_json::from_str(text).ok()?;
+/// Reads the statistics needed; `None` when the text is not a JSON object.
+pub(crate) fn parse(text: &str, schema: &Schema, needed: StatsNeeded<'_>) -> Option<Statistics> {
+    let keys = [
+        "numRecords",
+        "minValues",
+        "maxValues",
+        "nullCount",
+        "tightBounds",
+    ];
+    let [records, min, max, nulls, tight] = members(text, &keys)?;
     let mut statistics = Statistics {
-        num_records: top.get("numRecords").and_then(|raw| number(raw)),
+        num_records: records.and_then(number),
         columns: BTreeMap::new(),
-        tight_bounds: top
-            .get("tightBounds")
-            .is_none_or(|raw| raw.get() != "false"),
+        tight_bounds: tight.is_none_or(|raw| raw.get() != "false"),
     };
-    for (part, key) in [
-        (Part::Min, "minValues"),
-        (Part::Max, "maxValues"),
-        (Part::Nulls, "nullCount"),
-    ] {
-        if let Some(raw) = top.get(key) {
-            collect(
-                part,
-                raw,
-                &schema.fields,
-                &mut Vec::new(),
-                &mut statistics.columns,
-            );
+    let is_needed = |field: &&Field| match needed {
+        StatsNeeded::None => false,
+        StatsNeeded::Columns(names) => names.iter().any(|name| name == field.stored_name()),
+        StatsNeeded::All => true,
+    };
+    let fields: Vec<&Field> = schema.fields.iter().filter(is_needed).collect();
+    if fields.is_empty() {
+        return Some(statistics);
+    }
+    let columns = &mut statistics.columns;
+    for (part, raw) in [(Part::Min, min), (Part::Max, max), (Part::Nulls, nulls)] {
+        if let Some(raw) = raw {
+            collect(part, raw, &fields, &mut Vec::new(), columns);
         }
     }
     Some(statistics)
@@ -61,20 +67,24 @@ fn number(raw: &RawValue) -> Option<u64> {
 fn collect(
     part: Part,
     raw: &RawValue,
-    fields: &[Field],
+    fields: &[&Field],
     path: &mut Vec<String>,
     columns: &mut BTreeMap<Vec<String>, ColumnStats>,
 ) {
-    let Ok(members) = serde_json::from_str::<Members<'_>>(raw.get()) else {
+    let names: Vec<&str> = fields.iter().map(|field| field.stored_name()).collect();
+    let Some(cells) = listed_members(raw.get(), &names) else {
         return;
     };
-    for field in fields {
-        let Some(cell) = members.get(field.stored_name()) else {
+    for (field, cell) in fields.iter().zip(cells) {
+        let Some(cell) = cell else {
             continue;
         };
         path.push(field.stored_name().to_owned());
         match &field.data_type {
-            DataType::Struct(children) => collect(part, cell, children, path, columns),
+            DataType::Struct(children) => {
+                let children: Vec<&Field> = children.iter().collect();
+                collect(part, cell, &children, path, columns);
+            }
             _ => set_cell(part, cell, field, path, columns),
         }
         path.pop();
@@ -306,7 +316,7 @@ fn decimal_text(unscaled: i128, scale: u8) -> String {
 /// `tightBounds` false; every other member stays byte for byte. `None`: not a JSON object,
 /// or without `numRecords`.
 pub(crate) fn loosened(text: &str) -> Option<String> {
-    let members: Members<'_> = serde_json::from_str(text).ok()?;
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
     members.get("numRecords").and_then(|raw| number(raw))?;
     let usual = ["numRecords", "minValues", "maxValues", "nullCount"];
     let others = members

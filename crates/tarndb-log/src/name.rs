@@ -41,11 +41,20 @@ pub enum FileName {
         /// Bare file name.
         name: String,
     },
+    /// `<first>.<last>.compacted.json`
+    Compaction {
+        /// First version that it stands for.
+        first: u64,
+        /// Last one, a greater version.
+        last: u64,
+    },
+    /// `<version>.crc`
+    Checksum(u64),
 }
 
 impl FileName {
     /// Classifies a key; `None` for what is not directly in `dir` or of no known form
-    /// (compactions, checksums, staged commits, hints, foreign files).
+    /// (staged commits, hints, foreign files).
     pub fn parse(dir: &Path, key: &Path) -> Option<Self> {
         let name = match dir.as_ref() {
             "" => key.as_ref(),
@@ -57,7 +66,7 @@ impl FileName {
         let (version, rest) = name.split_once('.')?;
         let version = digits(version, VERSION_DIGITS)?;
         let Some(rest) = rest.strip_prefix("checkpoint.") else {
-            return (rest == "json").then_some(Self::Commit(version));
+            return Self::parse_beside(version, rest);
         };
         let mut parts = rest.split('.');
         match (parts.next()?, parts.next(), parts.next(), parts.next()) {
@@ -81,6 +90,31 @@ impl FileName {
             }),
             _ => None,
         }
+    }
+
+    /// Whether the file is a checkpoint, or part of one.
+    pub fn is_checkpoint(&self) -> bool {
+        match self {
+            Self::Classic(_)
+            | Self::MultiPart { .. }
+            | Self::V2Json { .. }
+            | Self::V2Parquet { .. } => true,
+            Self::Commit(_) | Self::Compaction { .. } | Self::Checksum(_) => false,
+        }
+    }
+
+    /// What is no checkpoint.
+    fn parse_beside(version: u64, rest: &str) -> Option<Self> {
+        match rest {
+            "json" => return Some(Self::Commit(version)),
+            "crc" => return Some(Self::Checksum(version)),
+            _ => {}
+        }
+        let last = digits(rest.strip_suffix(".compacted.json")?, VERSION_DIGITS)?;
+        (version < last).then_some(Self::Compaction {
+            first: version,
+            last,
+        })
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Invariant: the commits of a [`Segment`] are exactly `checkpoint + 1 ..= version`, without a
 //! gap, from 0 when there is no checkpoint; a checkpoint is complete and at most at `version`.
-//! Does not: do IO, read compactions, or guess over a gap.
+//! A compaction is chosen only for commits that are all there, so that these can replace it.
+//! Does not: do IO, or guess over a gap.
 //! Spec: Delta protocol, "Table features: reading"; docs/format/log.md, "Snapshots".
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,11 +42,16 @@ pub struct Segment {
     pub checkpoint: Option<(u64, CheckpointName, Vec<Path>)>,
     /// Commits to replay on it, ascending and without gaps.
     pub commits: Vec<u64>,
+    /// Ranges of `commits` that a file stands for, first and last version, ascending and apart.
+    /// Whoever cannot use one reads its commits.
+    pub compactions: Vec<(u64, u64)>,
     /// The version reached.
     pub version: u64,
     /// Whether the commit file of `version` itself is there; it holds the in-commit timestamp
     /// and is kept also when the checkpoint is at `version`.
     pub has_commit: bool,
+    /// The version has a checksum file.
+    pub has_checksum: bool,
 }
 
 /// Why a listing holds no readable version.
@@ -109,6 +115,9 @@ pub enum SegmentError {
 struct Listing {
     commits: BTreeSet<u64>,
     checkpoints: BTreeMap<u64, Candidates>,
+    /// First and last version.
+    compactions: BTreeSet<(u64, u64)>,
+    checksums: BTreeSet<u64>,
 }
 
 /// Checkpoint files at one version.
@@ -156,6 +165,12 @@ fn classify(listing: &[ObjectInfo], dir: &Path) -> Listing {
                 found.commits.insert(version);
             }
             _ if empty => {}
+            FileName::Compaction { first, last } => {
+                found.compactions.insert((first, last));
+            }
+            FileName::Checksum(version) => {
+                found.checksums.insert(version);
+            }
             FileName::Classic(version) => {
                 checkpoints.entry(version).or_default().classic = Some(path)
             }
@@ -231,13 +246,33 @@ pub fn select_segment(
     if !complete {
         return Err(explain(&found, base, target, version, &commits, dir));
     }
-    let has_commit = found.commits.contains(&version);
+    let compactions = widest(&found.compactions, first_needed, version);
     Ok(Segment {
         checkpoint,
         commits,
+        compactions,
         version,
-        has_commit,
+        has_commit: found.commits.contains(&version),
+        has_checksum: found.checksums.contains(&version),
     })
+}
+
+/// The widest compaction that begins at the first version needed and does not go beyond `last`,
+/// then the widest that begins after it, and so on.
+fn widest(compactions: &BTreeSet<(u64, u64)>, first: u64, last: u64) -> Vec<(u64, u64)> {
+    let mut chosen = Vec::new();
+    let mut next = first;
+    while let Some((begin, _)) = compactions.range((next, 0)..).next() {
+        let same = compactions.range((*begin, 0)..=(*begin, last));
+        next = match same.last() {
+            Some(range) => {
+                chosen.push(*range);
+                range.1.saturating_add(1)
+            }
+            None => begin.saturating_add(1),
+        };
+    }
+    chosen
 }
 
 /// The newest version with a complete checkpoint.

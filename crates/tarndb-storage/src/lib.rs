@@ -45,6 +45,8 @@ pub mod conformance;
 #[cfg(any(debug_assertions, feature = "test-util"))]
 pub mod fault;
 #[cfg(feature = "test-util")]
+pub mod hand_store;
+#[cfg(feature = "test-util")]
 pub mod stub;
 
 pub use context::{Clock, Context, Random, SeededRandom, SystemClock};

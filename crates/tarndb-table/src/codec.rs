@@ -365,6 +365,21 @@ pub trait TableCodec: Send + Sync + Debug {
         state: &TableState,
     ) -> Result<CheckpointInfo, TableError>;
 
+    /// Writes what else the format keeps beside `state`'s version, which is published and was made
+    /// by `txn`; versions from `since` on have not had their turn. Put-if-absent, so that anyone
+    /// may do it. A failure costs readers work, and nothing else.
+    ///
+    /// # Cost
+    /// One PUT; where a compaction of the log is due, one PUT more and a GET for each commit in it.
+    async fn write_side_files(
+        &self,
+        store: &Store,
+        location: &Path,
+        state: &TableState,
+        since: TableVersion,
+        txn: Option<TxnId>,
+    ) -> Result<(), TableError>;
+
     /// Key of a staged entry, not yet committed.
     fn staged_key(&self, location: &Path, version: TableVersion, id: Uuid) -> Path;
 

@@ -5,6 +5,7 @@
 //! files of a large checkpoint stay packed: iterating unpacks a run of them at a time.
 //! Spec: Delta PROTOCOL, "Action Reconciliation".
 
+mod matching;
 mod packed;
 
 use std::fmt::Debug;
@@ -15,10 +16,22 @@ use crate::fragment::DataFile;
 
 pub use packed::{PACKED_MIN, Packed, Packer};
 
+/// Which statistics of a file are read from their text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatsNeeded<'a> {
+    /// None: they stay text.
+    None,
+    /// Those of the file as a whole (its number of rows), and those of the top level columns
+    /// that are named as files name them.
+    Columns(&'a [String]),
+    /// All.
+    All,
+}
+
 /// Completes a file as it was packed, by what the codec learned later (the schema).
 pub trait Complete: Send + Sync + Debug {
-    /// Reads its statistics from their text, if `statistics`, and spells its partition columns.
-    fn complete(&self, file: &mut DataFile, statistics: bool);
+    /// Reads the statistics needed from their text, and spells its partition columns.
+    fn complete(&self, file: &mut DataFile, statistics: StatsNeeded<'_>);
 }
 
 /// The files of a checkpoint with what completes them.
@@ -36,12 +49,18 @@ pub struct Files {
     hidden: imbl::OrdSet<u32>,
     /// All others by path.
     loose: imbl::OrdMap<String, Arc<DataFile>>,
+    /// Bytes of all files, kept as they come and go.
+    bytes: u64,
 }
 
 impl Files {
     /// Files that stay packed; `complete` must know all that their text forms need.
     pub fn packed(packed: Arc<Packed>, complete: Arc<dyn Complete>) -> Self {
         Self {
+            bytes: packed
+                .sizes()
+                .map(|(_, bytes)| bytes)
+                .fold(0, u64::saturating_add),
             base: Some(Base { packed, complete }),
             ..Self::default()
         }
@@ -77,7 +96,7 @@ impl Files {
         }
         let (base, number) = self.in_base(path)?;
         let mut file = base.packed.file(number)?;
-        base.complete.complete(&mut file, true);
+        base.complete.complete(&mut file, StatsNeeded::All);
         Some(Arc::new(file))
     }
 
@@ -89,29 +108,38 @@ impl Files {
     /// Adds a file, or replaces the one of its path.
     pub fn insert(&mut self, file: Arc<DataFile>) {
         self.hide(&file.path);
-        self.loose.insert(file.path.clone(), file);
+        self.bytes = self.bytes.saturating_add(file.size_bytes);
+        let before = self.loose.insert(file.path.clone(), file);
+        self.forget_size(before.as_deref());
     }
 
     /// Takes a file out; tells whether it was there.
     pub fn remove(&mut self, path: &str) -> bool {
         let packed = self.hide(path);
-        self.loose.remove(path).is_some() || packed
+        let loose = self.loose.remove(path);
+        self.forget_size(loose.as_deref());
+        loose.is_some() || packed
     }
 
-    /// A file that is not packed, to be completed in place.
+    fn forget_size(&mut self, gone: Option<&DataFile>) {
+        let bytes = gone.map_or(0, |file| file.size_bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// A file that is not packed, to be completed in place; its size is to stay.
     pub fn loose_mut(&mut self, path: &str) -> Option<&mut Arc<DataFile>> {
         self.loose.get_mut(path)
     }
 
     /// All files: packed ones in the order of their checkpoint, then the others by path.
     pub fn values(&self) -> impl Iterator<Item = Arc<DataFile>> + Send + '_ {
-        self.unpacked(true, &[])
+        self.unpacked(StatsNeeded::All, &[])
     }
 
     /// As [`Self::values`], with the statistics of packed files left in their text form: what
     /// copies or counts files needs no more.
     pub fn without_statistics(&self) -> impl Iterator<Item = Arc<DataFile>> + Send + '_ {
-        self.unpacked(false, &[])
+        self.unpacked(StatsNeeded::None, &[])
     }
 
     /// As [`Self::without_statistics`], but for the packed files numbered in `ranges`.
@@ -119,7 +147,7 @@ impl Files {
         &'a self,
         ranges: &'a [Range<u32>],
     ) -> impl Iterator<Item = Arc<DataFile>> + Send + 'a {
-        self.unpacked(false, ranges)
+        self.unpacked(StatsNeeded::None, ranges)
     }
 
     /// Whether all packed files numbered in `range` are live as they were packed.
@@ -139,15 +167,12 @@ impl Files {
 
     /// Bytes of all data files.
     pub fn size_bytes(&self) -> u64 {
-        let packed = self.base.iter().flat_map(|base| base.packed.sizes());
-        let packed = packed.filter(|(number, _)| !self.hidden.contains(number));
-        let packed: u64 = packed.map(|(_, bytes)| bytes).sum();
-        packed + self.loose.values().map(|file| file.size_bytes).sum::<u64>()
+        self.bytes
     }
 
     fn unpacked<'a>(
         &'a self,
-        statistics: bool,
+        statistics: StatsNeeded<'a>,
         without: &'a [Range<u32>],
     ) -> impl Iterator<Item = Arc<DataFile>> + Send + 'a {
         let packed = self.base.iter().flat_map(move |base| {
@@ -177,8 +202,13 @@ impl Files {
 
     /// Hides the packed file of a path; tells whether there was one.
     fn hide(&mut self, path: &str) -> bool {
-        let number = self.in_base(path).map(|(_, number)| number);
-        number.is_some_and(|number| self.hidden.insert(number).is_none())
+        let found = self.in_base(path);
+        let Some((number, bytes)) = found.map(|(base, number)| (number, base.packed.size(number)))
+        else {
+            return false;
+        };
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.hidden.insert(number).is_none()
     }
 }
 
@@ -197,14 +227,11 @@ impl PartialEq for Files {
 
 impl FromIterator<Arc<DataFile>> for Files {
     fn from_iter<T: IntoIterator<Item = Arc<DataFile>>>(files: T) -> Self {
-        let loose = files
-            .into_iter()
-            .map(|file| (file.path.clone(), file))
-            .collect();
-        Self {
-            loose,
-            ..Self::default()
+        let mut all = Self::default();
+        for file in files {
+            all.insert(file);
         }
+        all
     }
 }
 

@@ -39,6 +39,8 @@ pub struct DataFile {
     pub default_row_commit_version: Option<i64>,
     /// Free-form tags.
     pub tags: BTreeMap<String, String>,
+    /// Who clustered its rows, when somebody did.
+    pub clustering_provider: Option<String>,
     /// A file just written that is not stored yet: whoever commits it sees to that. Gone with
     /// the last clone.
     pub held: Option<HeldFile>,

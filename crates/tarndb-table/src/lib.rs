@@ -42,7 +42,7 @@ pub use deletion_vector::{Deletion, DvDescriptor, DvStorage, RowSet};
 pub use error::{ErrorClass, TableError};
 pub use evolve::{NewColumn, Position};
 pub use expression::{Expression, ExpressionError};
-pub use files::{Complete, Files, PACKED_MIN, Packed, Packer};
+pub use files::{Complete, Files, PACKED_MIN, Packed, Packer, StatsNeeded};
 pub use fragment::{DataFile, data_key};
 pub use key::{KeyColumns, Keys, key_hash, row_text};
 pub use not_null::NotNullCheck;
@@ -58,7 +58,7 @@ pub use partition::{
     check_partition_columns, encode_partition_value, parse_partition_value, partition_dir,
     scalar_to_array, uri_encode,
 };
-pub use prune::{Comparison, Predicate, is_true, may_match};
+pub use prune::{Comparison, Predicate, is_true, matching_files, may_match};
 pub use references::{OwnFile, References, own_file};
 pub use restore::{Difference, RestoreReport};
 pub use row_id::{RowIdColumns, StableId, id_arrays, stable_ids};

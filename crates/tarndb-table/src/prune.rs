@@ -10,12 +10,15 @@ mod evaluate;
 mod text;
 
 use std::cmp::Ordering;
+use std::convert::Infallible;
+use std::sync::Arc;
 
 pub use evaluate::is_true;
 
 use crate::fragment::DataFile;
 use crate::partition::{is_partition_column, parse_partition_value};
 use crate::schema::Schema;
+use crate::state::TableState;
 use crate::stats::Scalar;
 
 /// A comparison operator.
@@ -118,6 +121,33 @@ pub fn may_match(
             known(column).is_none_or(|known| known.may_compare(*op, value))
         }
     }
+}
+
+/// The files of `state` that may hold a live row for which `predicate` is true.
+pub fn matching_files(state: &TableState, predicate: &Predicate) -> Vec<Arc<DataFile>> {
+    let mut columns = Vec::new();
+    stored_columns(predicate, &state.schema, &mut columns);
+    let may =
+        |file: &Arc<DataFile>| may_match(predicate, file, &state.schema, &state.partition_columns);
+    let judge = |files: &[Arc<DataFile>]| Ok(files.iter().map(may).collect());
+    let matching: Result<_, Infallible> = state.files.matching(&columns, judge);
+    matching.unwrap_or_else(|never| match never {})
+}
+
+/// The columns of a predicate, named as files name them.
+fn stored_columns(predicate: &Predicate, schema: &Schema, into: &mut Vec<String>) {
+    let column = match predicate {
+        Predicate::And(parts) | Predicate::Or(parts) => {
+            for part in parts {
+                stored_columns(part, schema, into);
+            }
+            return;
+        }
+        Predicate::IsNull(column) | Predicate::IsNotNull(column) => column,
+        Predicate::Compare { column, .. } => column,
+    };
+    let name = schema.field(column).map(|(_, field)| field.stored());
+    into.extend(name.filter(|name| !into.contains(name)).cloned());
 }
 
 impl Known {

@@ -6,6 +6,7 @@
 //! decides whether something is committed, and its failure never fails a commit.
 //! Spec: docs/format/publishing.md.
 
+mod beside;
 mod due;
 pub(crate) mod probe;
 mod table;

@@ -85,6 +85,9 @@ pub(super) async fn publish(
     result?;
     let published = published.unwrap_or_default();
     forget_own(inner, table, published);
+    if versions_written > 0 {
+        super::beside::write(inner, table, TableVersion(first), published).await;
+    }
     Ok(Some(PublishedTable {
         id: table.id,
         name: table.display_name(),

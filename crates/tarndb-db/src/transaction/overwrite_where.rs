@@ -10,8 +10,8 @@ use std::error::Error;
 use arrow_array::RecordBatch;
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use tarndb_table::{
-    Predicate, RowSet, Schema, TableError, TableState, Written, conform_batch, is_true, may_match,
-    row_text,
+    Predicate, RowSet, Schema, TableError, TableState, Written, conform_batch, is_true,
+    matching_files, row_text,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
@@ -121,15 +121,13 @@ impl Transaction {
             true => Schema::new(state.schema.fields.iter().take(1).cloned().collect()),
             false => columns.clone(),
         };
-        let files = state.files.values();
-        let files = files
-            .filter(|file| may_match(predicate, file, &state.schema, &state.partition_columns));
+        let files = matching_files(state, predicate);
         let scan = Scan {
             table: entry,
             columns: &columns,
             partition_columns: &state.partition_columns,
         };
-        let mut scanned = self.inner().scan(scan, files.collect());
+        let mut scanned = self.inner().scan(scan, files);
         let mut found: BTreeMap<String, RowSet> = BTreeMap::new();
         while let Some(Scanned { file, mut rows }) = scanned.try_next().await? {
             while let Some(rows) = rows.try_next().await.map_err(error)? {

@@ -18,7 +18,7 @@ use futures::{Stream, TryStreamExt as _};
 use tarndb_table::parquet::read::{ReadOptions, read_file_rows};
 use tarndb_table::{
     ChangeWriter, DataFile, Field, KeyColumns, LiveRows, Origin, RowRules, RowSet, Schema,
-    Supplied, Supply, TableError, TableState, may_match,
+    Supplied, Supply, TableError, TableState, matching_files,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
@@ -164,10 +164,7 @@ impl<'a> Upsert<'a> {
     async fn replace(&mut self, writer: &mut ChangeWriter) -> Result<(), DbError> {
         let bounds = self.source.bounds();
         let (txn, state) = (self.txn, self.state);
-        let files = state.files.values();
-        let files: Vec<_> = files
-            .filter(|file| may_match(&bounds, file, &state.schema, &state.partition_columns))
-            .collect();
+        let files = matching_files(state, &bounds);
         self.files_read = files.len() as u64;
         let columns = self.source.key().schema();
         let scan = Scan {

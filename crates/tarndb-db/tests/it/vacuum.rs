@@ -11,13 +11,14 @@ use tarndb_db::{
     VacuumReport,
 };
 use tarndb_storage::Context;
+use tarndb_storage::hand_store::HandStore;
 use tarndb_table::DataType;
 use tarndb_types::{DbVersion, TableId, TimestampMs};
 
 use crate::clock::{HandClock, store_of};
 use crate::hook::{Call, HookStore, Reaction, When};
 use crate::support::*;
-use crate::timed::{TimedStore, pass};
+use crate::timed::{pass, timed_by};
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -25,7 +26,7 @@ pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 #[derive(Clone)]
 pub(crate) struct Scene {
     pub(crate) clock: Arc<HandClock>,
-    pub(crate) timed: TimedStore,
+    pub(crate) timed: HandStore,
     pub(crate) world: World,
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn options() -> DbOptions {
 impl Scene {
     pub(crate) fn new() -> Self {
         let clock = HandClock::right();
-        let timed = TimedStore::new(&clock);
+        let timed = timed_by(&clock);
         let world = World {
             objects: Arc::new(timed.clone()),
         };

@@ -13,6 +13,7 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, Field, Fields, SchemaRef};
 
+use super::stats_form::StatsForm;
 use crate::action::{Action, CommitInfo, DeletionVector, Sidecar};
 
 /// Columns of one struct, in the order of its fields.
@@ -93,7 +94,11 @@ fn struct_array(
 }
 
 /// `actions` as a batch; those without a column of their own become rows of nulls.
-pub(super) fn batch(actions: &[Action], schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+pub(super) fn batch(
+    actions: &[Action],
+    schema: &SchemaRef,
+    stats: &StatsForm,
+) -> Result<RecordBatch, ArrowError> {
     let mut arrays = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
         let DataType::Struct(fields) = field.data_type() else {
@@ -105,7 +110,7 @@ pub(super) fn batch(actions: &[Action], schema: &SchemaRef) -> Result<RecordBatc
         };
         let valid = match field.name().as_str() {
             "txn" => txns(actions, &mut columns),
-            "add" => adds(actions, &mut columns)?,
+            "add" => adds(actions, &mut columns, stats)?,
             "remove" => removes(actions, &mut columns)?,
             "metaData" => metadata(actions, &mut columns)?,
             "protocol" => protocols(actions, &mut columns),
@@ -127,10 +132,11 @@ pub(super) fn v2_batch(
     version: u64,
     actions: Vec<Action>,
     schema: &SchemaRef,
+    stats: &StatsForm,
 ) -> Result<RecordBatch, ArrowError> {
     let mut rows = vec![Action::CommitInfo(CommitInfo::default())];
     rows.extend(actions);
-    let plain = batch(&rows, schema)?;
+    let plain = batch(&rows, schema, stats)?;
     let index = schema.index_of("checkpointMetadata")?;
     let DataType::Struct(fields) = schema.field(index).data_type() else {
         return Err(ArrowError::SchemaError("not a struct column".to_owned()));
@@ -211,7 +217,11 @@ fn vectors(rows: &[Option<&DeletionVector>], columns: &mut Columns<'_>) -> Resul
     columns.group(&valid(rows), inner.arrays)
 }
 
-fn adds(actions: &[Action], columns: &mut Columns<'_>) -> Result<Vec<bool>, ArrowError> {
+fn adds(
+    actions: &[Action],
+    columns: &mut Columns<'_>,
+    stats: &StatsForm,
+) -> Result<Vec<bool>, ArrowError> {
     let rows = pick(actions, |action| match action {
         Action::Add(add) => Some(add.as_ref()),
         _ => None,
@@ -236,10 +246,7 @@ fn adds(actions: &[Action], columns: &mut Columns<'_>) -> Result<Vec<bool>, Arro
         rows.iter()
             .map(|row| row.and_then(|add| add.clustering_provider.as_deref())),
     );
-    columns.text(
-        rows.iter()
-            .map(|row| row.and_then(|add| add.stats.as_deref())),
-    );
+    columns.arrays.extend(stats.arrays(&rows)?);
     Ok(valid(&rows))
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod read;
 pub(crate) mod retention;
 mod schema;
 mod source;
+mod stats_form;
 mod stats_parsed;
 pub(crate) mod v2;
 pub(crate) mod write;

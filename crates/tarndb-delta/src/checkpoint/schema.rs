@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
+use super::stats_form::StatsForm;
+
 fn field(name: &str, data_type: DataType) -> Field {
     Field::new(name, data_type, true)
 }
@@ -54,17 +56,17 @@ fn group(name: &str, columns: Vec<(&str, DataType)>) -> Field {
 }
 
 /// The schema of a sidecar: the actions about files alone.
-pub(super) fn sidecar_schema() -> SchemaRef {
-    let all = checkpoint_schema();
+pub(super) fn sidecar_schema(stats: &StatsForm) -> SchemaRef {
+    let all = checkpoint_schema(stats);
     let about_files = |field: &&FieldRef| matches!(field.name().as_str(), "add" | "remove");
     let fields: Vec<_> = all.fields().iter().filter(about_files).cloned().collect();
     Arc::new(Schema::new(fields))
 }
 
 /// The schema of the main file of a V2 checkpoint.
-pub(super) fn v2_schema() -> SchemaRef {
+pub(super) fn v2_schema(stats: &StatsForm) -> SchemaRef {
     use DataType::{Int64, Utf8};
-    let mut fields = checkpoint_schema().fields().to_vec();
+    let mut fields = checkpoint_schema(stats).fields().to_vec();
     fields.push(Arc::new(group(
         "checkpointMetadata",
         vec![("version", Int64), ("tags", map_type())],
@@ -81,30 +83,33 @@ pub(super) fn v2_schema() -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
+fn add_type(stats: &StatsForm) -> DataType {
+    use DataType::{Boolean, Int64, Utf8};
+    let plain = [
+        ("path", Utf8),
+        ("partitionValues", map_type()),
+        ("size", Int64),
+        ("modificationTime", Int64),
+        ("dataChange", Boolean),
+        ("tags", map_type()),
+        ("deletionVector", vector_type()),
+        ("baseRowId", Int64),
+        ("defaultRowCommitVersion", Int64),
+        ("clusteringProvider", Utf8),
+    ];
+    let plain = plain.map(|(name, data_type)| field(name, data_type));
+    DataType::Struct(plain.into_iter().chain(stats.fields()).collect())
+}
+
 /// The schema of a classic checkpoint.
-pub(super) fn checkpoint_schema() -> SchemaRef {
+pub(super) fn checkpoint_schema(stats: &StatsForm) -> SchemaRef {
     use DataType::{Boolean, Int32, Int64, Utf8};
     Arc::new(Schema::new(vec![
         group(
             "txn",
             vec![("appId", Utf8), ("version", Int64), ("lastUpdated", Int64)],
         ),
-        group(
-            "add",
-            vec![
-                ("path", Utf8),
-                ("partitionValues", map_type()),
-                ("size", Int64),
-                ("modificationTime", Int64),
-                ("dataChange", Boolean),
-                ("tags", map_type()),
-                ("deletionVector", vector_type()),
-                ("baseRowId", Int64),
-                ("defaultRowCommitVersion", Int64),
-                ("clusteringProvider", Utf8),
-                ("stats", Utf8),
-            ],
-        ),
+        field("add", add_type(stats)),
         group(
             "remove",
             vec![

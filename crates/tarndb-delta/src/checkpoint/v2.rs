@@ -15,6 +15,7 @@ use tarndb_table::TableState;
 
 use super::batch::v2_batch;
 use super::schema::{sidecar_schema, v2_schema};
+use super::stats_form::StatsForm;
 use super::write::{Written, live_add, other_actions, removes, write_actions, write_batch};
 use crate::action::{Action, Sidecar};
 use crate::error::DeltaError;
@@ -48,6 +49,7 @@ pub(super) async fn write(
     sidecar_files: usize,
 ) -> Result<(Written, Vec<Path>), DeltaError> {
     let now = store.context().now().0;
+    let stats = StatsForm::of(state);
     let delta = DeltaState::of(state)?;
     let kept: Vec<&PackedSidecar> = delta
         .sidecars
@@ -74,7 +76,7 @@ pub(super) async fn write(
         let mut actions = actions.peekable();
         while actions.peek().is_some() {
             let chunk = actions.by_ref().take(sidecar_files.max(1));
-            let (sidecar, path, written) = write_sidecar(store, log, chunk).await?;
+            let (sidecar, path, written) = write_sidecar(store, log, &stats, chunk).await?;
             total.actions += written.actions;
             total.adds += written.adds;
             total.size_bytes += written.size_bytes;
@@ -83,7 +85,7 @@ pub(super) async fn write(
         }
     }
     total.actions += 1 + u64::try_from(main.len()).unwrap_or(0);
-    let rows = v2_batch(state.version.0, main, &v2_schema());
+    let rows = v2_batch(state.version.0, main, &v2_schema(&stats), &stats);
     let rows = rows.map_err(|error| DeltaError::WriteCheckpoint {
         file: key.to_string(),
         source: error.into(),
@@ -96,11 +98,12 @@ pub(super) async fn write(
 async fn write_sidecar(
     store: &Store,
     log: &Path,
+    stats: &StatsForm,
     actions: impl Iterator<Item = Action>,
 ) -> Result<(Sidecar, Path, Written), DeltaError> {
     let name = format!("{}.parquet", store.context().uuid());
     let path = log.clone().join("_sidecars").join(name.as_str());
-    let written = write_actions(store, &path, &sidecar_schema(), actions).await?;
+    let written = write_actions(store, &path, (&sidecar_schema(stats), stats), actions).await?;
     let sidecar = Sidecar {
         path: name,
         size_in_bytes: i64::try_from(written.size_bytes).unwrap_or(i64::MAX),

@@ -21,6 +21,7 @@ use tarndb_table::{CheckpointInfo, DataFile, Deletion, TableState};
 use super::batch::batch;
 use super::retention::{tombstone_cutoff, txn_cutoff};
 use super::schema::checkpoint_schema;
+use super::stats_form::StatsForm;
 use super::v2;
 use crate::action::{Action, Add, DomainMetadata};
 use crate::error::DeltaError;
@@ -52,7 +53,9 @@ pub(crate) async fn write_checkpoint(
         v2::write(store, &log, &key, state, v2::SIDECAR_FILES).await?
     } else {
         let actions = checkpoint_actions(state, store.context().now().0)?;
-        let written = write_actions(store, &key, &checkpoint_schema(), actions).await?;
+        let stats = StatsForm::of(state);
+        let schema = checkpoint_schema(&stats);
+        let written = write_actions(store, &key, (&schema, &stats), actions).await?;
         (written, vec![key])
     };
     let Written {
@@ -87,7 +90,7 @@ pub(super) struct Written {
 pub(super) async fn write_actions(
     store: &Store,
     key: &Path,
-    schema: &SchemaRef,
+    (schema, stats): (&SchemaRef, &StatsForm),
     actions: impl Iterator<Item = Action>,
 ) -> Result<Written, DeltaError> {
     let fail = |error: ParquetError| failure(key, error);
@@ -99,7 +102,7 @@ pub(super) async fn write_actions(
         written.actions += u64::try_from(chunk.len()).unwrap_or(0);
         let is_add = |action: &Action| u64::from(matches!(action, Action::Add(_)));
         written.adds += chunk.iter().map(is_add).sum::<u64>();
-        let rows = batch(&chunk, schema).map_err(|error| fail(error.into()))?;
+        let rows = batch(&chunk, schema, stats).map_err(|error| fail(error.into()))?;
         writer.write(&rows).await.map_err(fail)?;
     }
     writer.finish().await.map_err(fail)?;
@@ -246,7 +249,7 @@ pub(crate) fn live_add(file: &DataFile, state: &TableState, data_change: bool) -
         },
         base_row_id: file.base_row_id,
         default_row_commit_version: file.default_row_commit_version,
-        clustering_provider: None,
+        clustering_provider: file.clustering_provider.clone(),
     }
 }
 

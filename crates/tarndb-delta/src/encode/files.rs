@@ -311,6 +311,6 @@ fn base_add(file: &DataFile, commit: &Commit<'_>) -> Add {
         deletion_vector: None,
         base_row_id: file.base_row_id,
         default_row_commit_version: file.default_row_commit_version,
-        clustering_provider: None,
+        clustering_provider: file.clustering_provider.clone(),
     }
 }

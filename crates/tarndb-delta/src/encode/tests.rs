@@ -84,6 +84,7 @@ pub(super) fn file(path: &str, rows: u64) -> DataFile {
         base_row_id: None,
         default_row_commit_version: None,
         tags: BTreeMap::new(),
+        clustering_provider: None,
         held: None,
         beside: None,
     }

@@ -150,8 +150,7 @@ impl NativeTable {
 
     fn has_no_checkpoint(&self, listing: &[ObjectInfo]) -> bool {
         let is_checkpoint = |object: &ObjectInfo| {
-            let name = FileName::parse(self.log.dir(), &object.key);
-            !matches!(name, None | Some(FileName::Commit(_)))
+            FileName::parse(self.log.dir(), &object.key).is_some_and(|name| name.is_checkpoint())
         };
         let any = listing.iter().any(is_checkpoint);
         !any && select_segment(listing, self.log.dir(), None).is_ok()

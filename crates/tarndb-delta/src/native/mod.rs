@@ -23,7 +23,6 @@ mod alter;
 mod attach;
 mod catalog;
 mod changes;
-mod checksum;
 mod cleanup;
 mod commit;
 mod compact;

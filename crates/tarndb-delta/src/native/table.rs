@@ -4,7 +4,6 @@
 //! versions. What follows a commit (checkpoint, checksum, hint) never fails it.
 //! Spec: docs/format/native.md, "After a commit"; Delta PROTOCOL.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,6 @@ use tarndb_table::{TableDefinition, TableState};
 use tarndb_txn::Operation;
 use tarndb_types::{TableVersion, TxnId};
 
-use super::checksum::{Totals, store_checksum};
 use super::commit::{Change, NativeCommit, STALE};
 use super::conflict::Reads;
 use super::error::NativeError;
@@ -27,6 +25,7 @@ use crate::error::DeltaError;
 use crate::load::load_own_log;
 use crate::path;
 use crate::replay::Replay;
+use crate::side_files::write_side_files;
 use crate::state::DeltaState;
 
 /// Commits between two checkpoints where the table does not say.
@@ -45,7 +44,6 @@ pub struct NativeTable {
     pub(super) codec: DeltaCodec,
     /// `None` until the table is created.
     pub(super) state: Option<Arc<TableState>>,
-    totals: Option<Totals>,
     /// When the end of the log was last looked at.
     pub(super) seen: Duration,
     /// The last vacuum that was seen to begin since this handle is open.
@@ -96,7 +94,6 @@ impl NativeTable {
             location,
             codec: DeltaCodec::default(),
             state: None,
-            totals: None,
             commit_time: COMMIT_TIME,
             stale: STALE,
         }
@@ -212,7 +209,6 @@ impl NativeTable {
     }
 
     pub(super) fn set_state(&mut self, state: TableState) {
-        self.totals = Some(Totals::of(&state));
         self.state = Some(Arc::new(state));
         self.seen = self.store.context().monotonic();
     }
@@ -223,43 +219,25 @@ impl NativeTable {
         version: u64,
         actions: Vec<Action>,
     ) -> Result<(), NativeError> {
-        let mut touched = BTreeSet::new();
-        for action in &actions {
-            let raw = match action {
-                Action::Add(add) => &add.path,
-                Action::Remove(remove) => &remove.path,
-                _ => continue,
-            };
-            touched.insert(path::table_path(raw)?);
-        }
         let mut replay = match &self.state {
             Some(state) => Replay::from_state(state)?,
             None => Replay::default(),
         };
         replay.commit(actions)?;
         let state = replay.finish(version, self.log.dir().as_ref())?;
-        let bytes = |state: &TableState| -> u64 {
-            let files = touched.iter().filter_map(|path| state.files.get(path));
-            files.map(|file| file.size_bytes).sum()
-        };
-        let before = self.state.as_deref().map_or(0, bytes);
-        match &mut self.totals {
-            Some(totals) => totals.change(bytes(&state), before),
-            None => self.totals = Some(Totals::of(&state)),
-        }
         self.state = Some(Arc::new(state));
         Ok(())
     }
 
-    /// Checksum, and a checkpoint when it is time. A failure costs readers some work, not more.
+    /// Checksum, and a compaction of the log or a checkpoint when it is time. A failure costs readers some work, not more.
     pub(super) async fn after_commit(&mut self, txn: TxnId) {
-        let (Some(state), Some(totals)) = (self.state.clone(), self.totals) else {
+        let Some(state) = self.state.clone() else {
             return;
         };
-        let txn = txn.to_string();
-        let log = self.log.dir();
-        if let Err(error) = store_checksum(&self.store, log, &state, totals, &txn).await {
-            tracing::warn!(%error, version = state.version.0, "no checksum file");
+        let (version, txn) = (state.version.0, txn.to_string());
+        let (store, location) = (&self.store, &self.location);
+        if let Err(error) = write_side_files(store, location, &state, version, Some(&txn)).await {
+            tracing::warn!(%error, version, "no checksum or compaction of the log");
         }
         if !is_due(&state) {
             return;

@@ -1,8 +1,12 @@
 //! Tests of statistics as JSON: bounds that never exclude a value.
 
-use tarndb_table::{ColumnStats, DataType, Field, Scalar, Schema, Statistics};
+use tarndb_table::{ColumnStats, DataType, Field, Scalar, Schema, Statistics, StatsNeeded};
 
-use super::{loosened, parse, write};
+use super::{loosened, write};
+
+fn parse(text: &str, schema: &Schema) -> Option<Statistics> {
+    super::parse(text, schema, StatsNeeded::All)
+}
 
 fn schema() -> Schema {
     let field = |name: &str, data_type| Field::new(name, data_type, true);
@@ -160,4 +164,44 @@ fn loosening_keeps_every_digit() {
         r#"{"numRecords":10,"minValues":{"d":12345678901234567890.10},"x":[1],"tightBounds":false}"#
     );
     assert_eq!(loosened(r#"{"minValues":{}}"#), None);
+}
+
+/// All statistics but those of other columns.
+fn only(mut stats: Statistics, names: &[String]) -> Statistics {
+    stats.columns.retain(|path, _| names.contains(&path[0]));
+    stats
+}
+
+#[test]
+fn statistics_of_some_columns_are_those_of_all_cut_to_them() {
+    let texts = [
+        write(&sample(), &schema()),
+        // Members twice, out of order, escaped, of wrong types, unknown ones between.
+        r#"{"maxValues":{"x":{"i":9},"s":"b","i":7},"nullCount":{"i":1,"i":2,"st":[]},
+            "numRecords":4,"minValues":{"\u0069":3,"f":{},"st":{"x\"y":1,"z":2}},"tightBounds":false,
+            "minValues":{"s":"a","\u0069":5,"st":{"x\"y":-1}}}"#
+            .to_owned(),
+        r#"{"numRecords":1,"minValues":{"i":1},"minValues":[],"nullCount":null}"#.to_owned(),
+        r#"{"numRecords":1,"minValues":{"i":1,"s":"#.to_owned(),
+        r#"{"numRecords":1} x"#.to_owned(),
+        "[]".to_owned(),
+    ];
+    let choices: [&[&str]; 5] = [&[], &["i"], &["st"], &["s", "i"], &["none", "f"]];
+    for text in &texts {
+        let all = parse(text, &schema());
+        for names in choices {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let some = super::parse(text, &schema(), StatsNeeded::Columns(&names));
+            let expected = all.clone().map(|stats| only(stats, &names));
+            assert_eq!(some, expected, "{names:?} of {text}");
+        }
+    }
+    let second = parse(&texts[1], &schema()).unwrap();
+    let i = &second.columns[&vec!["i".to_owned()]];
+    assert_eq!(i.min, Some(Scalar::Long(5)));
+    assert_eq!(
+        (i.max.clone(), i.null_count),
+        (Some(Scalar::Long(7)), Some(2))
+    );
+    assert!(!second.tight_bounds);
 }

@@ -19,6 +19,7 @@ use crate::checksum::Sums;
 
 mod changes;
 mod pruning;
+mod times;
 
 /// Versions whose expectation only one reader gave and whose log says otherwise: the vector of
 /// this one states one deleted row of ten (and is not plain Z85), the expectation has ten.
@@ -126,6 +127,7 @@ async fn run(case: &FilePath, expected: &Value) -> Outcome {
     if !wants_error {
         compare_state(&state, &expected["state"], &mut problems);
     }
+    let mut states = Vec::new();
     let mut done = "state".to_owned();
     if expected["expect"] != "state" {
         match sums(&store, &state).await {
@@ -160,10 +162,17 @@ async fn run(case: &FilePath, expected: &Value) -> Outcome {
             Ok((state, sums)) => {
                 assert_eq!(state.version.0, number);
                 compare_rows(&state, &sums, version, &mut problems);
+                states.push(state);
             }
             Err(error) => problems.push(format!("version {number}: {}", chain(&error))),
         }
         done = format!("state, rows, versions to {number}");
+    }
+    states.push(state);
+    if table.catalog.is_none()
+        && let Some(times) = times::compare_times(&store, &states, &mut problems).await
+    {
+        done.push_str(&times);
     }
     if let Some(feed) = changes::compare_feed(&store, expected, &mut problems).await {
         done.push_str(&feed);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
@@ -11,6 +10,7 @@ use tarndb_delta::{
 };
 use tarndb_storage::Store;
 use tarndb_storage::context::Context;
+use tarndb_storage::hand_store::Death;
 use tarndb_table::{DataType, Field, MetadataChange, Schema, TableError};
 use tarndb_types::TableVersion;
 
@@ -28,7 +28,11 @@ struct Scene {
 /// Version n adds the value n, a day each.
 async fn scene(properties: &[(&str, &str)], versions: i64) -> Scene {
     let aged = Aged::new();
-    let store = Store::new(Arc::new(aged.clone()), "memory://t", Context::seeded(5));
+    let store = Store::new(
+        Arc::new(aged.objects.clone()),
+        "memory://t",
+        Context::seeded(5),
+    );
     let definition = definition(properties, false);
     let mut table = NativeTable::create(&store, definition).await.unwrap();
     for n in 1..=versions {
@@ -145,11 +149,11 @@ async fn bc_26_killed_at_any_deletion_the_table_opens_and_the_next_cleanup_ends_
             retention: days(0),
             ..NativeCleanup::default()
         };
-        scene.aged.deletions.store(killed_at, Ordering::SeqCst);
+        scene.aged.objects.die(Some(Death::Deletions(killed_at)));
         scene.table.clean_log(&options).await.unwrap_err();
         scene.assert_readable(20, 25).await;
         assert_eq!(values(&scene.store).await.len(), 25);
-        scene.aged.deletions.store(u64::MAX, Ordering::SeqCst);
+        scene.aged.objects.die(None);
         let cleaned = scene.table.clean_log(&options).await.unwrap();
         assert_eq!(cleaned.cut, Some(TableVersion(20)));
         scene.assert_readable(20, 25).await;

@@ -183,6 +183,7 @@ pub(crate) fn file(path: &str, rows: u64) -> DataFile {
         base_row_id: None,
         default_row_commit_version: None,
         tags: BTreeMap::from([("k".to_owned(), "v".to_owned())]),
+        clustering_provider: None,
         held: None,
         beside: None,
     }

@@ -300,6 +300,56 @@ fn a_listing_of_the_root_folder_works_alike() {
     );
 }
 
+#[test]
+fn widest_compactions_within_what_is_needed_are_chosen() {
+    let compacted = |ranges: &[(u64, u64)]| -> Vec<ObjectInfo> {
+        let name = |(first, last): &(u64, u64)| format!("{first:020}.{last:020}.compacted.json");
+        ranges.iter().map(|range| file(&name(range))).collect()
+    };
+    type Ranges = &'static [(u64, u64)];
+    let cases: [(Ranges, Option<u64>, Option<u64>, Ranges); 8] = [
+        (&[(0, 4), (0, 9), (5, 9)], None, None, &[(0, 9)]),
+        // Overlapping ranges: those that begin where the last one ends, or after.
+        (
+            &[(0, 4), (2, 9), (5, 7), (6, 9)],
+            None,
+            None,
+            &[(0, 4), (5, 7)],
+        ),
+        // Beyond the version asked for.
+        (&[(0, 4), (0, 9)], Some(7), None, &[(0, 4)]),
+        (&[(3, 9)], Some(8), None, &[]),
+        // At or below the checkpoint, also in part.
+        (&[(0, 4), (3, 8), (6, 8)], None, Some(5), &[(6, 8)]),
+        (&[(0, 9)], None, Some(9), &[]),
+        // Not a range of versions.
+        (&[(4, 4), (7, 5), (8, 9)], None, None, &[(8, 9)]),
+        (&[], None, None, &[]),
+    ];
+    for (ranges, target, checkpoint, expected) in cases {
+        let mut listing = commits(0..10);
+        listing.extend(compacted(ranges));
+        listing.extend(checkpoint.map(classic));
+        let segment = select(&listing, target).unwrap();
+        assert_eq!(segment.compactions, expected, "{ranges:?} {target:?}");
+        let without = select(&commits(0..10), target).unwrap();
+        assert!(without.commits.ends_with(&segment.commits));
+    }
+    // A compaction replaces no commit that is missing, and an empty one is none.
+    let mut gap = commits((0..10).filter(|version| *version != 3));
+    gap.extend(compacted(&[(0, 9)]));
+    assert!(matches!(
+        select(&gap, None),
+        Err(SegmentError::Gap { missing: 3, .. })
+    ));
+    let mut empty = commits(0..10);
+    empty.push(sized(
+        "00000000000000000000.00000000000000000009.compacted.json",
+        0,
+    ));
+    assert!(select(&empty, None).unwrap().compactions.is_empty());
+}
+
 /// What a reader who tries every checkpoint by hand would find.
 fn naive(
     present: &[u64],

@@ -16,6 +16,7 @@ use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use tarndb_table::{
     DataFile, DataType, Field, Scalar, Schema, parse_partition_value, scalar_to_array,
@@ -25,9 +26,6 @@ use crate::name::{fold, same};
 use crate::provider::TarnTable;
 use crate::provider::float_bounds::has_floats;
 
-/// Files whose bounds are looked at together.
-const FILES_AT_ONCE: usize = 1024;
-
 /// The files of `table` that may hold rows matching all `filters`. Only these are held at once,
 /// however many the table has.
 pub(crate) fn matching(
@@ -35,25 +33,30 @@ pub(crate) fn matching(
     table: &TarnTable,
     filters: &[Expr],
 ) -> Result<Vec<Arc<DataFile>>> {
-    let mut files = table.pinned.state.files.values();
+    let state = &table.pinned.state;
     let Some(predicate) = of_filters(session, &table.folded, filters)? else {
-        return Ok(files.collect());
+        return Ok(state.files.values().collect());
     };
-    let mut matching = Vec::new();
-    loop {
-        let some: Vec<_> = files.by_ref().take(FILES_AT_ONCE).collect();
-        if some.is_empty() {
-            return Ok(matching);
-        }
-        let keep = predicate.prune(&FileBounds {
-            schema: &table.pinned.state.schema,
-            partition_columns: &table.pinned.state.partition_columns,
-            files: &some,
+    let columns = stored_columns(&predicate, &state.schema);
+    state.files.matching(&columns, |files| {
+        predicate.prune(&FileBounds {
+            schema: &state.schema,
+            partition_columns: &state.partition_columns,
+            files,
             own: table.pinned.is_own(),
-        })?;
-        let kept = some.into_iter().zip(keep).filter(|(_, keep)| *keep);
-        matching.extend(kept.map(|(file, _)| file));
-    }
+        })
+    })
+}
+
+/// The columns that a predicate asks about, named as files name them.
+fn stored_columns(predicate: &PruningPredicate, schema: &Schema) -> Vec<String> {
+    let asked = collect_columns(predicate.orig_expr());
+    let is_asked = |field: &&Field| {
+        let name = fold(&field.name);
+        asked.iter().any(|column| column.name() == name)
+    };
+    let fields = schema.fields.iter().filter(is_asked);
+    fields.map(|field| field.stored_name().to_owned()).collect()
 }
 
 /// What the filters exclude; `None` when that is nothing.

@@ -54,6 +54,7 @@ struct Rare {
     raw_path: Option<String>,
     deletion: Deletion,
     tags: BTreeMap<String, String>,
+    clustering_provider: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -67,6 +68,8 @@ struct Run {
     /// Empty, or one of each kind for every file.
     row_ids: Vec<[Option<i64>; 2]>,
     rare: BTreeMap<u32, Rare>,
+    /// Who clustered all files of the run, if it was one for all.
+    clustering_provider: Option<String>,
     /// Ends of the statistics in the uncompressed text; empty where a file has none.
     stats_ends: Vec<u32>,
     stats_bytes: usize,
@@ -107,6 +110,9 @@ impl Run {
             base_row_id,
             default_row_commit_version,
             tags: rare.tags,
+            clustering_provider: rare
+                .clustering_provider
+                .or_else(|| self.clustering_provider.clone()),
             held: None,
             beside: None,
         })
@@ -174,6 +180,13 @@ impl Packed {
             let sizes = found.sizes.iter().enumerate();
             sizes.map(move |(row, bytes)| (number(run, row), *bytes))
         })
+    }
+
+    /// Size of one file, in bytes.
+    pub(super) fn size(&self, number: u32) -> u64 {
+        let (run, row) = place(number);
+        let size = self.runs.get(run).and_then(|run| run.sizes.get(row));
+        size.copied().unwrap_or(0)
     }
 
     /// The number of the file of a path.
@@ -286,6 +299,12 @@ impl Packer {
             file.base_row_id.is_some() || file.default_row_commit_version.is_some()
         };
         let tracks_rows = self.waiting.iter().any(track);
+        let first = self.waiting.first();
+        let provider = first.and_then(|file| file.clustering_provider.clone());
+        let is_same = |file: &DataFile| file.clustering_provider == provider;
+        run.clustering_provider = provider
+            .clone()
+            .filter(|_| self.waiting.iter().all(is_same));
         for (row, file) in self.waiting.drain(..).enumerate() {
             run.paths.push(&file.path)?;
             run.sizes.push(file.size_bytes);
@@ -304,8 +323,14 @@ impl Packer {
                 raw_path: (file.raw_path != file.path).then_some(file.raw_path),
                 deletion: file.deletion,
                 tags: file.tags,
+                clustering_provider: file
+                    .clustering_provider
+                    .filter(|_| run.clustering_provider.is_none()),
             };
-            let plain = rare.raw_path.is_none() && rare.deletion.is_none() && rare.tags.is_empty();
+            let plain = rare.raw_path.is_none()
+                && rare.deletion.is_none()
+                && rare.tags.is_empty()
+                && rare.clustering_provider.is_none();
             if !plain {
                 run.rare.insert(end(row)?, rare);
             }

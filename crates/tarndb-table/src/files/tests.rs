@@ -6,19 +6,28 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::deletion_vector::{Deletion, DvDescriptor, DvStorage};
-use crate::stats::Statistics;
+use crate::stats::{ColumnStats, Statistics};
 
 #[derive(Debug)]
 struct Rows;
 
 impl Complete for Rows {
-    fn complete(&self, file: &mut DataFile, statistics: bool) {
+    fn complete(&self, file: &mut DataFile, statistics: StatsNeeded<'_>) {
         let rows = file.raw_stats.as_deref().and_then(|text| text.parse().ok());
+        let columns = ["a", "b"].map(|name| vec![name.to_owned()]);
+        let is_needed = |path: &Vec<String>| match statistics {
+            StatsNeeded::Columns(names) => names.contains(&path[0]),
+            _ => true,
+        };
+        let columns = columns.into_iter().filter(is_needed);
         let parsed = rows.map(|rows| Statistics {
             num_records: Some(rows),
+            columns: columns.map(|path| (path, ColumnStats::default())).collect(),
             ..Statistics::default()
         });
-        file.stats = parsed.filter(|_| statistics).map(Arc::new);
+        file.stats = parsed
+            .filter(|_| statistics != StatsNeeded::None)
+            .map(Arc::new);
     }
 }
 
@@ -55,6 +64,9 @@ fn file(number: u64) -> DataFile {
             .then(|| ("tag".to_owned(), number.to_string()))
             .into_iter()
             .collect(),
+        // One run has one provider, the others have several.
+        clustering_provider: (number < 1024 || number.is_multiple_of(13))
+            .then(|| "liquid".to_owned()),
         held: None,
         beside: None,
     }
@@ -62,7 +74,7 @@ fn file(number: u64) -> DataFile {
 
 fn completed(number: u64) -> DataFile {
     let mut file = file(number);
-    Rows.complete(&mut file, true);
+    Rows.complete(&mut file, StatsNeeded::All);
     file
 }
 
@@ -94,6 +106,36 @@ fn what_is_unpacked_equals_what_was_packed() {
     assert!(!files.contains_key("p=0/f 1.parquet"));
     let bytes: u64 = (0..count).map(|number| 100 + number).sum();
     assert_eq!(files.size_bytes(), bytes);
+}
+
+#[test]
+fn files_are_judged_by_the_columns_asked_for_and_kept_ones_are_complete() {
+    let mut files = packed(0..2 * 1024 + 17);
+    for number in [3, 2000] {
+        let mut new = completed(number);
+        new.size_bytes = 9;
+        files.insert(Arc::new(new));
+    }
+    files.remove(&file(4).path);
+    let is_wanted = |file: &Arc<DataFile>| file.size_bytes % 100 == 9;
+    let expected: Vec<_> = files.values().filter(is_wanted).collect();
+    let mut seen = 0;
+    let columns = ["a".to_owned()];
+    let found: Result<_, ()> = files.matching(&columns, |some| {
+        for file in some.iter().filter(|file| file.size_bytes != 9) {
+            let names = file.stats.iter().flat_map(|stats| stats.columns.keys());
+            assert!(names.flatten().all(|name| name == "a"), "{}", file.path);
+        }
+        seen += some.len();
+        Ok(some.iter().map(is_wanted).collect())
+    });
+    assert_eq!(found.unwrap(), expected);
+    assert!(expected.len() > 20);
+    assert_eq!(seen, files.len());
+    // No answer keeps a file.
+    let all: Result<_, ()> = files.matching(&columns, |_| Ok(Vec::new()));
+    assert_eq!(all.unwrap(), files.values().collect::<Vec<_>>());
+    assert_eq!(files.matching(&columns, |_| Err("no")), Err("no"));
 }
 
 #[test]

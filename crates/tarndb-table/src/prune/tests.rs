@@ -42,6 +42,7 @@ fn file(id: ColumnStats, p: Option<&str>) -> DataFile {
         base_row_id: None,
         default_row_commit_version: None,
         tags: BTreeMap::new(),
+        clustering_provider: None,
         held: None,
         beside: None,
     }

@@ -50,6 +50,7 @@ async fn read_all(store: &Store, root: &FsPath, path: &FsPath) -> Result<usize, 
         base_row_id: None,
         default_row_commit_version: None,
         tags: BTreeMap::new(),
+        clustering_provider: None,
         held: None,
         beside: None,
     };

@@ -36,6 +36,7 @@ pub(crate) async fn store_file(
         base_row_id: None,
         default_row_commit_version: None,
         tags: BTreeMap::new(),
+        clustering_provider: None,
         held: None,
         beside: None,
     }

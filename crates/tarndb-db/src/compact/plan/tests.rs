@@ -27,6 +27,7 @@ fn file(path: &str, partition: &str, size: u64, deleted: u64) -> Arc<DataFile> {
         base_row_id: None,
         default_row_commit_version: None,
         tags: BTreeMap::new(),
+        clustering_provider: None,
         held: None,
         beside: None,
     })

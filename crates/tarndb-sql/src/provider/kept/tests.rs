@@ -19,6 +19,7 @@ fn file(path: &str) -> Arc<DataFile> {
         base_row_id: None,
         default_row_commit_version: None,
         tags: BTreeMap::new(),
+        clustering_provider: None,
         held: None,
         beside: None,
     })

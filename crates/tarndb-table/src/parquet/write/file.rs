@@ -412,6 +412,7 @@ impl OpenFile {
             base_row_id: None,
             default_row_commit_version: None,
             tags: BTreeMap::new(),
+            clustering_provider: None,
         })
     }
 
