@@ -214,3 +214,39 @@ async fn a_vanished_old_commit_is_tolerated_below_a_checkpoint() {
     assert_eq!(fresh.publish().await.unwrap().versions_written(), 1);
     assert!(world.get(&published_key(1)).await.is_none());
 }
+
+#[tokio::test]
+async fn the_newest_version_of_a_pass_gets_a_checksum_and_a_compaction_that_is_due() {
+    let world = World::new();
+    let db = world.create().await;
+    let id = create(&db, table_with("t", "tarndb.logCompactionInterval", "4")).await;
+    for n in 1..=5 {
+        insert(&db, id, &[(n, n)]).await;
+    }
+    db.publish().await.unwrap();
+    let beside = async || {
+        let keys = world.keys("main/t/_delta_log").await.into_iter();
+        let names = keys.filter_map(|key| Some(key.rsplit_once('/')?.1.to_owned()));
+        names
+            .filter(|name| name.ends_with(".crc") || name.contains("compacted"))
+            .collect::<Vec<_>>()
+    };
+    let compaction = "00000000000000000000.00000000000000000003.compacted.json";
+    let checksum = "00000000000000000005.crc";
+    assert_eq!(beside().await, [compaction, checksum]);
+    let text = world.get(&format!("main/t/_delta_log/{checksum}")).await;
+    let stated: serde_json::Value = serde_json::from_slice(&text.unwrap()).unwrap();
+    let state = db.snapshot().await.unwrap().table(id).await.unwrap();
+    assert_eq!(stated["numFiles"], state.files.len());
+    assert_eq!(stated["tableSizeBytes"], state.size_bytes());
+    assert_eq!(stated["txnId"].as_str().map(str::len), Some(36));
+    // Nothing new, nothing written; and who knows no state of the table writes no checksum.
+    db.publish().await.unwrap();
+    assert_eq!(beside().await.len(), 2);
+    insert(&db, id, &[(6, 6)]).await;
+    world.open().await.publish().await.unwrap();
+    assert_eq!(beside().await.len(), 2);
+    let fresh = world.open().await;
+    assert_eq!(rows(&fresh, id).await.len(), 6);
+    assert_clean(&fresh).await;
+}

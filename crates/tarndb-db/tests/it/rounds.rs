@@ -164,8 +164,9 @@ fn publishing_takes_a_round_for_the_files_and_one_for_each_version() {
             }
             let (publishing, report) = rounds(far, db.publish()).await;
             assert_eq!(report.unwrap().versions_written(), versions as u64);
-            // A refresh; the files of the first version; the versions, one after the other.
-            assert_eq!(publishing, 2 + versions as u32);
+            // A refresh; the files of the first version; the versions, one after the other; the
+            // checksum of the last.
+            assert_eq!(publishing, 3 + versions as u32);
         });
     }
 }

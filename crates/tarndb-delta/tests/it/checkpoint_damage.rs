@@ -91,9 +91,10 @@ async fn read(store: &Store) -> Vec<Result<TableState, String>> {
     let mut found = Vec::new();
     let native = open_native(store, NativeTarget::Latest).await;
     found.push(native.map_err(|error| error.to_string()));
-    let managed = DeltaCodec::default().load(LoadRequest {
+    let (codec, root) = (DeltaCodec::default(), Path::default());
+    let managed = codec.load(LoadRequest {
         store,
-        location: &Path::default(),
+        location: &root,
         target: TableVersion(COMMITS - 1),
         published: Some(TableVersion(COMMITS - 1)),
         tail: &[],
