@@ -76,6 +76,10 @@ impl TableCodec for DeltaCodec {
         Ok(load::load(request, self.bases.clone()).await?)
     }
 
+    async fn load_at_its_word(&self, request: LoadRequest<'_>) -> Result<TableState, TableError> {
+        Ok(load::load_at_its_word(request, self.bases.clone()).await?)
+    }
+
     fn apply(&self, state: Option<&TableState>, entry: &Entry) -> Result<TableState, TableError> {
         let expected = state.map_or(0, |state| state.version.0 + 1);
         let log = Path::from("_delta_log");

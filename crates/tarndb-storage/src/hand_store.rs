@@ -229,7 +229,11 @@ impl ObjectStore for HandStore {
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.carry_out(self.inner.copy_opts(from, to, options))
-            .await
+        let copied = async {
+            self.inner.copy_opts(from, to, options).await?;
+            self.note(to);
+            Ok(())
+        };
+        self.carry_out(copied).await
     }
 }

@@ -291,6 +291,14 @@ pub trait TableCodec: Send + Sync + Debug {
     /// Gaps, damage, reader features that are not known.
     async fn load(&self, request: LoadRequest<'_>) -> Result<TableState, TableError>;
 
+    /// As [`Self::load`], but what the log holds is taken at its word: where a checkpoint or a
+    /// compaction contradicts a checksum it is used all the same. So a check sees what any other
+    /// reader sees.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    async fn load_at_its_word(&self, request: LoadRequest<'_>) -> Result<TableState, TableError>;
+
     /// The state after `entry`; pure.
     ///
     /// # Errors

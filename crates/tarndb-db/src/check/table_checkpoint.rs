@@ -77,7 +77,8 @@ async fn compare(
         published: Some(version),
         tail: &[],
     };
-    match codec.load(request).await.map_err(DbError::table(name)) {
+    let loaded = codec.load_at_its_word(request).await;
+    match loaded.map_err(DbError::table(name)) {
         Ok(loaded) => Ok(difference(expected, &loaded)),
         Err(error) if is_store_failure(&error) => Err(error),
         Err(error) => Ok(Some(chain(&error))),

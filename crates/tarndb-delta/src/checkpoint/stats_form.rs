@@ -73,15 +73,6 @@ impl StatsForm {
         }
     }
 
-    /// Only the text.
-    #[cfg(test)]
-    pub(super) fn text() -> Self {
-        Self {
-            text: true,
-            columns: None,
-        }
-    }
-
     /// The last columns of `add`.
     pub(super) fn fields(&self) -> Vec<ArrowField> {
         let mut fields = Vec::new();
