@@ -408,8 +408,9 @@ async fn a_writer_that_dies_at_any_write_leaves_nothing_half_done() {
             break;
         }
     }
-    // Before each of three records, and at each of 8 versions and 6 files of the publisher.
-    assert_eq!(deaths, BTreeMap::from([(0, 1), (1, 1), (2, 1), (3, 15)]));
+    // Before each of three records, and at each of 8 versions, 6 files and one table's checksum
+    // of the publisher; that of the other is the last write, and its loss is no failure.
+    assert_eq!(deaths, BTreeMap::from([(0, 1), (1, 1), (2, 1), (3, 16)]));
 }
 
 #[tokio::test]

@@ -244,7 +244,9 @@ async fn a_damaged_checkpoint_is_left_aside_for_an_older_one_or_the_commits() {
             seal(&store, &states).await;
             for key in checkpoint_files(&store, COMMITS - 2).await {
                 let whole = store.get_required(&key).await.unwrap();
-                for (damage, bytes) in damages(&whole) {
+                // With an older one a few do: what is damaged is told alike.
+                let step = if older { 5 } else { 1 };
+                for (damage, bytes) in damages(&whole).into_iter().step_by(step) {
                     match &bytes {
                         Some(bytes) => store.put(&key, bytes.clone().into()).await.unwrap(),
                         None => store.delete(&key).await.unwrap(),
