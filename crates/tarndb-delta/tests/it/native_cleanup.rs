@@ -306,7 +306,11 @@ async fn history_that_needs_a_dropped_feature_goes_in_one_go_or_not_at_all() {
 #[tokio::test]
 async fn vacuum_finds_files_of_partitions_with_any_characters() {
     let aged = Aged::new();
-    let store = Store::new(Arc::new(aged.objects.clone()), "memory://t", Context::seeded(5));
+    let store = Store::new(
+        Arc::new(aged.objects.clone()),
+        "memory://t",
+        Context::seeded(5),
+    );
     let mut definition = definition(&[], true);
     definition.schema = Schema::new(vec![
         Field::new("a", DataType::Long, true),
