@@ -5,7 +5,7 @@
 //! Does not: know that two buckets are one (aliases, mounted buckets).
 //! Spec: docs/format/log.md, "Attached tables".
 
-use std::path::{Component, PathBuf};
+use std::path::Component;
 
 use object_store::path::Path;
 
@@ -99,7 +99,7 @@ fn segments(location: &Location) -> Vec<String> {
     }
 }
 
-fn folder_segments(path: &PathBuf) -> Vec<String> {
+fn folder_segments(path: &std::path::Path) -> Vec<String> {
     let parts = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
         Component::ParentDir => Some("..".to_owned()),

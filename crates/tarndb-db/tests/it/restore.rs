@@ -429,7 +429,7 @@ async fn an_append_only_table_is_not_restored_and_its_features_stay() {
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
-    let source = error.source().map(|source| chain(source));
+    let source = error.source().map(chain);
     format!("{error} {}", source.unwrap_or_default())
 }
 

@@ -127,10 +127,11 @@ fn live_files(path: &str) -> Vec<String> {
         };
         for line in text.lines() {
             let action: serde_json::Value = serde_json::from_str(line).unwrap();
-            if let Some(path) = action["add"]["path"].as_str() {
+            let path_of = |kind: &str| action.get(kind)?.get("path")?.as_str();
+            if let Some(path) = path_of("add") {
                 live.insert(path.to_owned());
             }
-            if let Some(path) = action["remove"]["path"].as_str() {
+            if let Some(path) = path_of("remove") {
                 live.remove(path);
             }
         }
