@@ -58,3 +58,4 @@ mod travel;
 mod upserts;
 mod urls;
 mod vacuum;
+mod vacuum_beside;

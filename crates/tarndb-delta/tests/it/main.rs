@@ -21,6 +21,7 @@ mod native;
 mod native_alter;
 mod native_cleanup;
 mod native_feed;
+mod native_restore;
 mod native_row_ids;
 mod native_rules;
 mod outside;
