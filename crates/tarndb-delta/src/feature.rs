@@ -119,7 +119,10 @@ pub fn readers_locked_out(before: Option<&TableState>, after: &TableState) -> Op
         .map(String::as_str)
         .collect();
     if added.is_empty() {
-        return None;
+        // Without lists, version 2 stands for the one feature it brought.
+        let before = before.map_or(1, |old| old.protocol.min_reader_version);
+        return (before < 2 && after.protocol.min_reader_version == 2)
+            .then(|| format!("readers need Delta reader version 2 with {COLUMN_MAPPING}"));
     }
     let clients: Vec<&str> = LOCKED_OUT
         .iter()
@@ -195,11 +198,15 @@ pub(crate) fn check_read(protocol: &Protocol, metadata: &Metadata) -> Result<(),
     column_mapping::mode(protocol, metadata).map(|_| ())
 }
 
-/// May this build write to tables of the protocol?
+/// May this build write to managed tables of the protocol? `is_unused` says of features that are
+/// not on the list whether the table asks nothing of its writers by them.
 ///
 /// # Errors
 /// `UnsupportedWriterFeature`, `InvalidProtocol`.
-pub(crate) fn check_write(protocol: &Protocol) -> Result<(), DeltaError> {
+pub(crate) fn check_write(
+    protocol: &Protocol,
+    is_unused: impl Fn(&str) -> bool,
+) -> Result<(), DeltaError> {
     check_valid(protocol)?;
     let Some(listed) = &protocol.writer_features else {
         let feature = format!("writer version {}", protocol.min_writer_version);
@@ -207,7 +214,7 @@ pub(crate) fn check_write(protocol: &Protocol) -> Result<(), DeltaError> {
     };
     match listed
         .iter()
-        .find(|name| !WRITER_FEATURES.contains(&name.as_str()))
+        .find(|name| !WRITER_FEATURES.contains(&name.as_str()) && !is_unused(name))
     {
         Some(name) => Err(DeltaError::UnsupportedWriterFeature {
             feature: name.clone(),

@@ -47,6 +47,12 @@ pub enum AttachError {
         /// As asked for.
         place: String,
     },
+    /// Nothing is there to attach.
+    #[error("there is no Delta table (no commit in _delta_log): place={place}")]
+    NotATable {
+        /// As asked for.
+        place: String,
+    },
     /// Another process was first.
     #[error("the table was attached meanwhile: place={place}")]
     AttachedMeanwhile {
@@ -84,6 +90,7 @@ impl AttachError {
             Self::AroundRoot { .. } | Self::BadPlace { .. } => ErrorKind::Invalid,
             Self::PlaceTaken { .. } | Self::AttachedMeanwhile { .. } => ErrorKind::AlreadyExists,
             Self::Copy { .. } | Self::DropAttached { .. } => ErrorKind::Unsupported,
+            Self::NotATable { .. } => ErrorKind::NotFound,
             Self::Pending { .. } => ErrorKind::Pending,
             Self::Busy { .. } => ErrorKind::ConflictRetryable,
         }

@@ -121,6 +121,9 @@ impl Database {
         let marked = mark_managed(&store, location, &mark).await;
         marked.map_err(|error| {
             let place = text.to_owned();
+            if error.is_no_table() {
+                return AttachError::NotATable { place }.into();
+            }
             match error {
                 NativeError::Pending { .. } | NativeError::OutcomeExpired { .. } => {
                     AttachError::Pending { place }.into()
@@ -271,9 +274,8 @@ async fn probe(inner: &Arc<Inner>, text: &str, location: &Path) -> Result<(), Db
     let store = inner.store.direct();
     let log = location.clone().join("_delta_log");
     if store.list_after(&log, None).await?.is_empty() {
-        let location = text.to_owned();
-        let source = tarndb_delta::DeltaError::NotATable { location };
-        return Err(DbError::table(text)(source.into()));
+        let place = text.to_owned();
+        return Err(AttachError::NotATable { place }.into());
     }
     Ok(store.probe(&location.clone().join("_tarndb")).await?)
 }

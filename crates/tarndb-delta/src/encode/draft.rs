@@ -21,7 +21,7 @@ use crate::clustering::{self, CLUSTERING_DOMAIN};
 use crate::column_mapping::{self, MappingMode, table_schema};
 use crate::error::DeltaError;
 use crate::feature;
-use crate::native::permit::check_native_write;
+use crate::native::permit::{check_native_write, is_unused};
 use crate::native::protocol::{has_feature, lowest_protocol, missing, with_room_for};
 use crate::property::is_on;
 use crate::schema_json::schema_string;
@@ -363,7 +363,8 @@ impl Draft {
     /// May this build commit to the table as it becomes?
     pub(super) fn check_write(&self) -> Result<(), DeltaError> {
         if self.authority.is_database() {
-            return feature::check_write(&self.protocol);
+            let is_unused = |name: &str| is_unused(name, &self.metadata, &self.schema);
+            return feature::check_write(&self.protocol, is_unused);
         }
         check_native_write(&self.protocol, &self.metadata, &self.schema)
     }
@@ -378,7 +379,8 @@ impl Draft {
         if let Some((base, metadata)) = &self.base {
             // What the table is already comes first: without writer lists it is not managed.
             if self.authority.is_database() {
-                feature::check_write(base)?;
+                let schema = table_schema(base, metadata)?;
+                feature::check_write(base, |name| is_unused(name, metadata, &schema))?;
             } else {
                 check_native_write(base, metadata, &table_schema(base, metadata)?)?;
             }

@@ -85,15 +85,16 @@ fn contradicting_protocols_are_refused() {
 #[test]
 fn writing_needs_every_writer_feature() {
     let known = managed_protocol(&BTreeSet::from([DELETION_VECTORS, INVARIANTS]));
-    check_write(&known).unwrap();
+    check_write(&known, |_| false).unwrap();
     let mut unknown = known;
     unknown
         .writer_features
         .get_or_insert_default()
         .insert("icebergCompatV2".to_owned());
-    let error = check_write(&unknown).unwrap_err();
+    check_write(&unknown, |_| true).unwrap();
+    let error = check_write(&unknown, |_| false).unwrap_err();
     assert!(error.to_string().contains("icebergCompatV2"), "{error}");
-    assert!(check_write(&protocol(1, 2, None, None)).is_err());
+    assert!(check_write(&protocol(1, 2, None, None), |_| true).is_err());
 }
 
 #[test]

@@ -16,6 +16,7 @@ use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TxnId};
 
 use super::commit::STALE;
 use super::error::NativeError;
+use super::permit::is_unused;
 use super::protocol::{has_feature, missing, with_room_for};
 use crate::DeltaCodec;
 use crate::action::{Action, Change, CommitInfo, TarnInfo};
@@ -129,7 +130,9 @@ fn encoded(state: &TableState, mark: &Mark, txn: TxnId, now: i64) -> Result<Entr
     let needed = BTreeSet::from([DOMAIN_METADATA, IN_COMMIT_TIMESTAMP, MANAGED]);
     let room = with_room_for(protocol, &needed);
     let raised = feature::raise(&room, &missing(&room, &needed));
-    feature::check_write(&raised)?;
+    feature::check_write(&raised, |name| {
+        is_unused(name, &delta.metadata, &state.schema)
+    })?;
     let added = needed
         .iter()
         .filter(|name| !has_feature(protocol, name))

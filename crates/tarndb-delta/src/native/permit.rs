@@ -90,6 +90,16 @@ impl Duty {
     }
 }
 
+/// Whether a feature of the list asks something of writers in some tables only, and not in this
+/// one.
+pub(crate) fn is_unused(name: &str, metadata: &Metadata, schema: &Schema) -> bool {
+    DUTIES.iter().any(|(known, duty)| {
+        *known == name
+            && !matches!(duty, Duty::Fulfilled)
+            && duty.called_for_by(metadata, schema).is_none()
+    })
+}
+
 /// Checks a table before a commit to it.
 ///
 /// # Errors

@@ -122,7 +122,7 @@ async fn a_version_is_never_passed_over() {
         ("RESTORE s.t TO VERSION AS OF 'x'", "42601"),
         ("RESTORE s.t TO 1", "42601"),
         ("RESTORE s.nothing TO VERSION AS OF 1", "42P01"),
-        ("CREATE TABLE b CLONE s.t", "0A000"),
+        ("CREATE TABLE b CLONE s.t VERSION AS OF 4", "58P01"),
     ] {
         let error = err(&mut session, query).await;
         assert_eq!(error.sqlstate(), state, "{query}: {}", chain(&error));

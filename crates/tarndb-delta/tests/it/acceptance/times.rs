@@ -11,8 +11,16 @@ pub(super) async fn compare_times(
     states: &[TableState],
     problems: &mut Vec<String>,
 ) -> Option<String> {
-    let stated = |state: &TableState| Some((state.version.0, state.in_commit_timestamp?));
+    let stated = |state: &TableState| {
+        let on = state.properties.get("delta.enableInCommitTimestamps")?;
+        let time = state.in_commit_timestamp?;
+        (on == "true").then_some((state.version.0, time))
+    };
     let times: Vec<(u64, i64)> = states.iter().filter_map(stated).collect();
+    // A case has its times set by hand, against the protocol: which version a time means is open.
+    if !times.is_sorted_by(|(_, earlier), (_, later)| earlier < later) {
+        return Some(", times do not grow".to_owned());
+    }
     for (version, time) in &times {
         let found = open_native(store, NativeTarget::Timestamp(*time)).await;
         match found.map(|state| state.version.0) {
