@@ -353,8 +353,8 @@ impl Lab {
 async fn feature_that_cannot_be_written_is_refused_by_name_and_nothing_is_changed() {
     for (protocol, named) in [
         (
-            r#"{"minReaderVersion":1,"minWriterVersion":7,"writerFeatures":["icebergCompatV2"]}"#,
-            "icebergCompatV2",
+            r#"{"minReaderVersion":1,"minWriterVersion":7,"writerFeatures":["collations"]}"#,
+            "collations",
         ),
         (
             r#"{"minReaderVersion":1,"minWriterVersion":7,"writerFeatures":["com.example.x"]}"#,
