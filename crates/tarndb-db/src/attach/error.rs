@@ -73,6 +73,24 @@ pub enum AttachError {
         /// As asked for.
         place: String,
     },
+    /// Nobody would keep the files of a shallow clone once one of the two is not the database's.
+    #[error(
+        "table {table} shares files with {with}, of a shallow clone, so it stays: make a deep clone, drop the shallow one and vacuum, then detach"
+    )]
+    SharesFiles {
+        /// Table.
+        table: String,
+        /// The clone, or the folders that the clone names files in.
+        with: String,
+    },
+    /// Files outside of the database are not shared.
+    #[error(
+        "a shallow clone cannot name files outside of the database, where table {table} lies; make a deep one"
+    )]
+    ShallowOutside {
+        /// The source.
+        table: String,
+    },
     /// An attached table is not dropped.
     #[error(
         "table {table} was there before the database, which does not delete it; give it back with DETACH TABLE"
@@ -89,7 +107,10 @@ impl AttachError {
         match self {
             Self::AroundRoot { .. } | Self::BadPlace { .. } => ErrorKind::Invalid,
             Self::PlaceTaken { .. } | Self::AttachedMeanwhile { .. } => ErrorKind::AlreadyExists,
-            Self::Copy { .. } | Self::DropAttached { .. } => ErrorKind::Unsupported,
+            Self::Copy { .. }
+            | Self::DropAttached { .. }
+            | Self::SharesFiles { .. }
+            | Self::ShallowOutside { .. } => ErrorKind::Unsupported,
             Self::NotATable { .. } => ErrorKind::NotFound,
             Self::Pending { .. } => ErrorKind::Pending,
             Self::Busy { .. } => ErrorKind::ConflictRetryable,

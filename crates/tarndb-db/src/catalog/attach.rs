@@ -111,6 +111,15 @@ impl Catalog {
         id: TableId,
         version: DbVersion,
     ) -> Result<(), Violation> {
+        if let Some(table) = self.tables.get(&id) {
+            // Nobody would keep the files that others name.
+            let clone = self.sharing(&table.location).map(|clone| clone.id);
+            if let Some(table) = clone.or((!table.bases.is_empty()).then_some(id)) {
+                let base = self.tables.get(&id).map(|table| table.location.to_string());
+                let base = base.unwrap_or_default();
+                return Err(Violation::BaseUnknown { table, base });
+            }
+        }
         self.drop_table(id, version)?;
         if let Some(table) = self.dropped.get_mut(&id) {
             let table = Arc::make_mut(table);

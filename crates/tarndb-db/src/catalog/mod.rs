@@ -219,6 +219,13 @@ impl Catalog {
         all.find(|table| table.location == *location)
     }
 
+    /// A table that names files in the folder `location` of another, dropped ones included as
+    /// long as they can come back.
+    pub(crate) fn sharing(&self, location: &Path) -> Option<&Arc<TableEntry>> {
+        let mut all = self.tables.values().chain(self.dropped.values());
+        all.find(|table| !table.is_detached && table.bases.contains(location))
+    }
+
     /// Every location ever used, folded, ascending.
     pub fn locations(&self) -> impl Iterator<Item = &str> {
         self.locations.iter().map(String::as_str)

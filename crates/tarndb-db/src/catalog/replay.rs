@@ -187,7 +187,7 @@ impl Catalog {
         if let Some(base) = table
             .bases
             .iter()
-            .find(|base| self.at_location(base).is_none())
+            .find(|base| self.at_location(base).is_none_or(|table| table.is_detached))
         {
             return Err(Violation::BaseUnknown {
                 table: table.id,

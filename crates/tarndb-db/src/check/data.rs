@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use tarndb_storage::Store;
 use tarndb_table::parquet::read::file_statistics;
+use tarndb_table::stats::{truncated_max, truncated_min};
 use tarndb_table::{ColumnStats, DataFile, Indexed, Scalar, Statistics, TableState};
 
 use super::{CheckReport, Finding, chain, is_store_failure, kind};
@@ -90,12 +91,53 @@ pub(super) fn compare(stated: &Statistics, computed: &Statistics) -> Vec<(&'stat
 fn excludes(stated: &ColumnStats, computed: &ColumnStats) -> bool {
     let above = |a: &Scalar, b: &Scalar| a.partial_cmp(b) == Some(Ordering::Greater);
     let low = match (&stated.min, &computed.min) {
-        (Some(stated), Some(min)) => above(stated, min),
+        (Some(stated), Some(min)) => above(&cut_min(stated), min),
         _ => false,
     };
-    let high = match (stated.upper_bound(), &computed.max) {
+    let high = match (stated.upper_bound().and_then(cut_max), &computed.max) {
         (Some(stated), Some(max)) => above(max, &stated),
         _ => false,
     };
     low || high
+}
+
+/// A lower bound as one computed of the same text, whose end is cut off, would be: other writers
+/// state long texts whole.
+fn cut_min(stated: &Scalar) -> Scalar {
+    match stated {
+        Scalar::String(text) => Scalar::String(truncated_min(text).to_owned()),
+        other => other.clone(),
+    }
+}
+
+/// The same of an upper bound; `None` where there is none of that length.
+fn cut_max(stated: Scalar) -> Option<Scalar> {
+    match stated {
+        Scalar::String(text) => truncated_max(&text).map(Scalar::String),
+        other => Some(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stats(min: &str, max: &str) -> ColumnStats {
+        ColumnStats {
+            min: Some(Scalar::String(min.to_owned())),
+            max: Some(Scalar::String(max.to_owned())),
+            ..ColumnStats::default()
+        }
+    }
+
+    #[test]
+    fn bounds_of_long_texts_are_right_whole_and_cut_and_wrong_ones_are_found() {
+        let long = "y".repeat(40);
+        let cut = truncated_max(&long).unwrap();
+        let computed = stats(truncated_min(&long), &cut);
+        assert!(!excludes(&stats(&long, &long), &computed));
+        assert!(!excludes(&stats(truncated_min(&long), &cut), &computed));
+        assert!(excludes(&stats("z", "zz"), &computed));
+        assert!(excludes(&stats("a", "x"), &computed));
+    }
 }

@@ -66,7 +66,8 @@ pub(super) fn restore(
     })?;
     let (head, then) = (DeltaState::of(head)?, DeltaState::of(earlier)?);
     for name in writer_features(&then.protocol) {
-        if !has_feature(&draft.protocol, name) {
+        // Whose table it is now, an earlier version does not say.
+        if name != feature::MANAGED && !has_feature(&draft.protocol, name) {
             let known = feature::writable(name);
             draft.raise(known.ok_or_else(|| DeltaError::UnsupportedWriterFeature {
                 feature: name.to_owned(),

@@ -57,8 +57,8 @@ pub struct Marked {
 /// Marks the table at `location` as the database's, unless it is.
 ///
 /// # Errors
-/// As opening the table; `UnsupportedWriterFeature`, `ManagedByAnother`; `Pending` when the store
-/// does not tell: marking it again goes on.
+/// As opening the table; `UnsupportedWriterFeature`, `ManagedByAnother`; a file that lies outside
+/// of the table; `Pending` when the store does not tell: marking it again goes on.
 ///
 /// # Cost
 /// A GET, a LIST, the checkpoint and the commits after it; a PUT.
@@ -83,6 +83,9 @@ pub async fn mark_managed(
         let Some(left) = left.filter(|left| !left.is_zero()) else {
             return Err(NativeError::Busy { waited });
         };
+        for file in state.files.values() {
+            file.key(location)?;
+        }
         let entry = encoded(&state, mark, txn, context.now().0)?;
         let is_ours = |found: &[u8]| codec.published_txn(found) == Some(txn);
         let bytes = codec.published_bytes(&entry);

@@ -188,7 +188,7 @@ async fn a_compaction_that_lies_is_found_out_by_the_checksum() {
     let text = String::from_utf8(whole.to_vec()).unwrap();
     let adds = |line: &&str| line.starts_with("{\"add\"");
     let mut lines: Vec<&str> = text.lines().collect();
-    let found = lines.iter().position(|line| adds(line)).unwrap();
+    let found = lines.iter().position(adds).unwrap();
     lines.remove(found);
     let bytes = lines.join("\n").into_bytes();
     store.put(&place, bytes.into()).await.unwrap();
