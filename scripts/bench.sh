@@ -2,7 +2,7 @@
 # The figures of docs/performance.md, measured in a release build of the harness.
 #
 # usage: scripts/bench.sh [SECTION ..]     all sections unless some are named:
-#        retries goodput group reading stream
+#        retries goodput group reading stream open
 #
 # One line of JSON per measurement on stdout. The harness needs no query engine: its build
 # takes minutes the first time, in a target folder of its own.
@@ -11,7 +11,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 export CARGO_TARGET_DIR=${TARNDB_BENCH_TARGET:-$HOME/.cache/tarndb/t-release}
-wanted=${*:-retries goodput group reading stream}
+wanted=${*:-retries goodput group reading stream open}
 
 if [ -z "${TARNDB_BENCH_BIN:-}" ]; then
     nice -n 10 cargo build --quiet --release -p tarndb-bench >&2
@@ -33,4 +33,9 @@ run reading "$TARNDB_BENCH_BIN" reading mode=real files=16,64,16,64
 if [[ " $wanted " == *" stream "* ]]; then
     python=$(scripts/setup_venv.sh bench)
     run stream "$python" scripts/bench_streaming.py
+fi
+if [[ " $wanted " == *" open "* ]]; then
+    # The clients of the interop suite: deltalake and DuckDB's delta extension.
+    python=$(scripts/setup_venv.sh)
+    run open "$python" scripts/bench_open.py
 fi
