@@ -120,9 +120,12 @@ async fn changes_begin_one_version_after_the_oldest_that_a_vacuum_left() {
     }
 }
 
+/// Whether a request is the one to stop at.
+type At = fn(&Call<'_>) -> bool;
+
 #[tokio::test]
 async fn two_vacuums_at_once_both_come_to_their_end() {
-    let points: [(&str, fn(&Call<'_>) -> bool); 4] = [
+    let points: [(&str, At); 4] = [
         ("put", |call| {
             call.when == When::BeforePut && call.key.starts_with("_tarndb/log/")
         }),
