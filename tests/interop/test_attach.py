@@ -125,4 +125,4 @@ def test_two_databases_do_not_share_a_table(folder):
     refusal = two.sql(f"ATTACH TABLE '{path}' AS taken;", ok=None)
     assert refusal.code != 0 and "another TarnDB database" in refusal.stderr, refusal
     nothing = two.sql(f"ATTACH TABLE '{folder}/nothing' AS x;", ok=None)
-    assert nothing.code != 0 and "not a Delta table" in nothing.stderr, nothing
+    assert nothing.code != 0 and "no Delta table" in nothing.stderr, nothing
