@@ -101,7 +101,7 @@ fn find<'a>(column: &[String], schema: &'a Schema) -> Result<(NamePath, &'a Data
 }
 
 /// Do statistics hold bounds of the type?
-fn has_bounds(data_type: &DataType) -> bool {
+pub(crate) fn has_bounds(data_type: &DataType) -> bool {
     matches!(
         data_type,
         DataType::Byte

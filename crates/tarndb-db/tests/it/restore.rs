@@ -11,7 +11,7 @@ use tarndb_types::{TableId, TableVersion};
 
 use crate::support::*;
 use crate::travel::{changes, five_versions, ids_at, version};
-use crate::vacuum::{DAY, Scene, vacuum};
+use crate::vacuum::{DAY, Scene, four_ages, vacuum};
 
 async fn restore(db: &Database, id: TableId, number: u64) -> RestoreReport {
     let mut txn = begin(db).await;
@@ -580,25 +580,10 @@ async fn a_restored_definition_beside_others_runs_again() {
     }
 }
 
-/// Versions 1 to 4, each with a row and a file of its own, five days apart.
-async fn four_ages(scene: &Scene) -> (Database, TableId) {
-    let db = scene.create().await;
-    let id = create_table(&db, "t").await;
-    for n in 1..=4 {
-        let mut txn = begin(&db).await;
-        txn.truncate(id).await.unwrap();
-        append(&mut txn, id, &[(n, n)]).await;
-        txn.commit().await.unwrap();
-        scene.pass(5 * DAY);
-    }
-    db.publish().await.unwrap();
-    (db, id)
-}
-
 #[tokio::test]
 async fn a_version_below_a_vacuum_is_refused_and_one_above_comes_back_to_stay() {
     let scene = Scene::new();
-    let (db, id) = four_ages(&scene).await;
+    let (db, id) = four_ages(&scene, new_table("t")).await;
     vacuum(&db).await;
     for db in [&db, &scene.open().await] {
         let mut txn = begin(db).await;
@@ -629,7 +614,7 @@ async fn a_version_below_a_vacuum_is_refused_and_one_above_comes_back_to_stay() 
 async fn a_vacuum_between_restore_and_commit_decides_whether_the_version_is_whole() {
     for (number, kept) in [(2, false), (3, true)] {
         let scene = Scene::new();
-        let (db, id) = four_ages(&scene).await;
+        let (db, id) = four_ages(&scene, new_table("t")).await;
         let mut txn = begin(&db).await;
         txn.restore_table(id, version(number)).await.unwrap();
         vacuum(&scene.open().await).await;

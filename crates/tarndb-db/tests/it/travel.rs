@@ -10,7 +10,7 @@ use tarndb_table::TableState;
 use tarndb_types::{DbVersion, TableId, TableVersion, TimestampMs};
 
 use crate::support::*;
-use crate::vacuum::{DAY, Scene, vacuum};
+use crate::vacuum::{Scene, four_ages, vacuum};
 
 pub(crate) fn version(number: u64) -> TableTarget {
     TableTarget::Version(TableVersion(number))
@@ -162,16 +162,7 @@ async fn the_history_tells_what_was_done_by_which_version_of_the_database() {
 #[tokio::test]
 async fn versions_that_a_vacuum_took_or_a_cleanup_are_refused_by_name() {
     let scene = Scene::new();
-    let db = scene.create().await;
-    let id = create_table(&db, "t").await;
-    for n in 1..=4 {
-        let mut txn = begin(&db).await;
-        txn.truncate(id).await.unwrap();
-        append(&mut txn, id, &[(n, n)]).await;
-        txn.commit().await.unwrap();
-        scene.pass(5 * DAY);
-    }
-    db.publish().await.unwrap();
+    let (db, id) = four_ages(&scene, new_table("t")).await;
     db.checkpoint().await.unwrap();
     vacuum(&db).await;
     for db in [&db, &scene.open().await] {

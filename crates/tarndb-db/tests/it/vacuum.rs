@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tarndb_db::{
-    CompactOptions, Database, DbError, DbOptions, DoomedReason, ErrorKind, VacuumOptions,
+    CompactOptions, Database, DbError, DbOptions, DoomedReason, ErrorKind, NewTable, VacuumOptions,
     VacuumReport,
 };
 use tarndb_storage::Context;
@@ -101,6 +101,21 @@ fn seed() -> u64 {
 
 pub(crate) async fn vacuum(db: &Database) -> VacuumReport {
     db.vacuum(&VacuumOptions::default(), |_| {}).await.unwrap()
+}
+
+/// Versions 1 to 4 of a new table, each with a row and a file of its own, five days apart; published.
+pub(crate) async fn four_ages(scene: &Scene, table: NewTable) -> (Database, TableId) {
+    let db = scene.create().await;
+    let id = create(&db, table).await;
+    for n in 1..=4 {
+        let mut txn = begin(&db).await;
+        txn.truncate(id).await.unwrap();
+        append(&mut txn, id, &[(n, n)]).await;
+        txn.commit().await.unwrap();
+        scene.pass(5 * DAY);
+    }
+    db.publish().await.unwrap();
+    (db, id)
 }
 
 fn keys(report: &VacuumReport) -> Vec<String> {

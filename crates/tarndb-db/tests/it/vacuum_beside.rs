@@ -10,7 +10,7 @@ use tarndb_types::{TableId, TableVersion};
 use crate::hook::{Call, HookStore, Reaction, When};
 use crate::support::*;
 use crate::travel::changes;
-use crate::vacuum::{DAY, Scene, options, vacuum};
+use crate::vacuum::{self as scenes, DAY, Scene, options, vacuum};
 
 fn with_feed() -> NewTable {
     NewTable {
@@ -19,18 +19,9 @@ fn with_feed() -> NewTable {
     }
 }
 
-/// Versions 1 to 4, each with a row and a file of its own, five days apart.
+/// Four versions of a table with a change feed and a checkpoint.
 async fn four_ages(scene: &Scene) -> (Database, TableId) {
-    let db = scene.create().await;
-    let id = create(&db, with_feed()).await;
-    for n in 1..=4 {
-        let mut txn = begin(&db).await;
-        txn.truncate(id).await.unwrap();
-        append(&mut txn, id, &[(n, n)]).await;
-        txn.commit().await.unwrap();
-        scene.pass(5 * DAY);
-    }
-    db.publish().await.unwrap();
+    let (db, id) = scenes::four_ages(scene, with_feed()).await;
     db.checkpoint().await.unwrap();
     (db, id)
 }

@@ -23,6 +23,7 @@ use tarndb_table::{
 };
 
 use crate::action::Add;
+use crate::clustering::has_bounds;
 use crate::property::is_on;
 use crate::stats_json;
 
@@ -185,20 +186,7 @@ fn cell_type(part: Part, data_type: &DataType) -> Option<ArrowType> {
     match (part, data_type) {
         (_, DataType::Void) => None,
         (Part::Nulls, _) => Some(ArrowType::Int64),
-        (
-            _,
-            DataType::Byte
-            | DataType::Short
-            | DataType::Integer
-            | DataType::Long
-            | DataType::Float
-            | DataType::Double
-            | DataType::Decimal { .. }
-            | DataType::String
-            | DataType::Date
-            | DataType::Timestamp
-            | DataType::TimestampNtz,
-        ) => Some(data_type.to_arrow()),
+        _ if has_bounds(data_type) => Some(data_type.to_arrow()),
         _ => None,
     }
 }
