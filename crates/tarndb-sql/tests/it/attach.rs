@@ -1,32 +1,16 @@
 //! ATTACH TABLE and DETACH TABLE as statements.
 
-use std::collections::BTreeMap;
-
-use tarndb_delta::NativeTable;
-use tarndb_storage::{Context, StoreOptions};
-use tarndb_table::{DataType, Field, Schema, TableDefinition};
-use tarndb_types::{TableId, Uuid};
+use tarndb_table::{DataType, Field};
 
 use crate::support::*;
 
 /// A folder with a table of its own in it.
 async fn table() -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = format!("{}/My Table", folder.path().to_str().unwrap());
-    let store = tarndb_storage::open(&path, &StoreOptions::default(), Context::seeded(4)).unwrap();
-    let definition = TableDefinition {
-        id: TableId(Uuid::from_u128(5)),
-        name: "t".to_owned(),
-        schema: Schema::new(vec![
-            Field::new("Id", DataType::Integer, true),
-            Field::new("f", DataType::Double, true),
-        ]),
-        partition_columns: Vec::new(),
-        properties: BTreeMap::new(),
-        description: None,
-    };
-    NativeTable::create(&store, definition).await.unwrap();
-    (folder, path)
+    let fields = vec![
+        Field::new("Id", DataType::Integer, true),
+        Field::new("f", DataType::Double, true),
+    ];
+    table_by_path(fields, &[], &[]).await
 }
 
 #[tokio::test]

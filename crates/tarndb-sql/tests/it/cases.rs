@@ -2,13 +2,9 @@
 //!
 //! Source: shared/cases/bug-cases.md (the ids).
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use tarndb_delta::NativeTable;
-use tarndb_storage::{Context, StoreOptions};
-use tarndb_table::{DataType, Field, Schema, TableDefinition};
-use tarndb_types::{TableId, Uuid};
+use tarndb_table::{DataType, Field};
 
 use crate::support::*;
 
@@ -52,21 +48,8 @@ async fn bc_14_statements_on_tables_without_rows_succeed_and_add_no_version() {
     }
 }
 
-/// A table by path, partitioned by `p`, of which `p = 1` has a file of no rows and one of ten.
+/// Gives `p = 1` of a table a file of no rows and one of ten, as another writer might.
 async fn foreign_with_an_empty_file(session: &mut tarndb_sql::Session, path: &str) {
-    let store = tarndb_storage::open(path, &StoreOptions::default(), Context::seeded(4)).unwrap();
-    let definition = TableDefinition {
-        id: TableId(Uuid::from_u128(5)),
-        name: "t".to_owned(),
-        schema: Schema::new(vec![
-            Field::new("id", DataType::Integer, true),
-            Field::new("p", DataType::Integer, true),
-        ]),
-        partition_columns: vec!["p".to_owned()],
-        properties: BTreeMap::new(),
-        description: None,
-    };
-    NativeTable::create(&store, definition).await.unwrap();
     std::fs::create_dir_all(format!("{path}/p=1")).unwrap();
     let source = "SELECT CAST(value AS INT) AS id FROM generate_series(1, 10)";
     let copies = [
@@ -96,8 +79,8 @@ async fn bc_14_a_partition_with_a_file_of_no_rows_is_deleted_whole() {
         ("UPDATE {t} SET id = 0 WHERE p = 1", 10, "10"),
         ("DELETE FROM {t}", 10, "0"),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let path = format!("{}/t", folder.path().to_str().unwrap());
+        let fields = ["id", "p"].map(|name| Field::new(name, DataType::Integer, true));
+        let (_guard, path) = table_by_path(fields.into(), &["p"], &[]).await;
         let mut session = setup("").await;
         foreign_with_an_empty_file(&mut session, &path).await;
         let t = format!("delta.`{path}`");

@@ -1,35 +1,16 @@
 //! delta.`<path>`: tables by path, read and changed by statements of their own.
 
-use std::collections::BTreeMap;
-
-use tarndb_delta::NativeTable;
-use tarndb_storage::{Context, StoreOptions};
-use tarndb_table::{DataType, Field, Schema, TableDefinition};
-use tarndb_types::{TableId, Uuid};
+use tarndb_table::{DataType, Field};
 
 use crate::support::*;
 
 /// A folder whose name needs its case, with an empty table.
 async fn table(properties: &[(&str, &str)]) -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = format!("{}/My Table", folder.path().to_str().unwrap());
-    let store = tarndb_storage::open(&path, &StoreOptions::default(), Context::seeded(4)).unwrap();
-    let definition = TableDefinition {
-        id: TableId(Uuid::from_u128(5)),
-        name: "t".to_owned(),
-        schema: Schema::new(vec![
-            Field::new("Id", DataType::Integer, false),
-            Field::new("name", DataType::String, true),
-        ]),
-        partition_columns: Vec::new(),
-        properties: properties
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect::<BTreeMap<_, _>>(),
-        description: None,
-    };
-    NativeTable::create(&store, definition).await.unwrap();
-    (folder, path)
+    let fields = vec![
+        Field::new("Id", DataType::Integer, false),
+        Field::new("name", DataType::String, true),
+    ];
+    table_by_path(fields, &[], properties).await
 }
 
 #[tokio::test]

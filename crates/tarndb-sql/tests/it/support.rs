@@ -2,8 +2,11 @@
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use tarndb_db::{Database, DbOptions, PublishMode};
+use tarndb_delta::NativeTable;
 use tarndb_sql::{Outcome, Session, SessionOptions, SqlError};
-use tarndb_storage::{Context, Store};
+use tarndb_storage::{Context, Store, StoreOptions};
+use tarndb_table::{Field, Schema, TableDefinition};
+use tarndb_types::{TableId, Uuid};
 
 /// A fresh database.
 pub(crate) async fn database() -> Database {
@@ -34,6 +37,28 @@ pub(crate) async fn setup(script: &str) -> Session {
     let mut session = session(&db);
     ok(&mut session, script).await;
     session
+}
+
+/// A folder whose name needs its case, with an empty table that no database manages.
+pub(crate) async fn table_by_path(
+    fields: Vec<Field>,
+    partition_columns: &[&str],
+    properties: &[(&str, &str)],
+) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = format!("{}/My Table", folder.path().to_str().unwrap());
+    let store = tarndb_storage::open(&path, &StoreOptions::default(), Context::seeded(4)).unwrap();
+    let text = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    let definition = TableDefinition {
+        id: TableId(Uuid::from_u128(5)),
+        name: "t".to_owned(),
+        schema: Schema::new(fields),
+        partition_columns: partition_columns.iter().map(ToString::to_string).collect(),
+        properties: properties.iter().map(text).collect(),
+        description: None,
+    };
+    NativeTable::create(&store, definition).await.unwrap();
+    (folder, path)
 }
 
 /// Runs a script that must succeed.
