@@ -13,4 +13,5 @@ mod source;
 mod stats_form;
 mod stats_parsed;
 pub(crate) mod v2;
+mod window;
 pub(crate) mod write;

@@ -1,7 +1,7 @@
 //! Reading checkpoints: classic, multi-part, V2 with sidecars.
 //!
-//! Invariant: batch by batch, so that memory follows the state and not the file; unknown
-//! columns are ignored and missing ones are null.
+//! Invariant: batch by batch, and by windows of large row groups, so that memory follows the
+//! state and not the file; unknown columns are ignored and missing ones are null.
 //! Spec: Delta PROTOCOL, "Checkpoints", "Sidecar Files".
 
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::PageIndexPolicy;
 use parquet::schema::types::SchemaDescriptor;
 use tarndb_storage::{ObjectInfo, Path, Store};
 use tarndb_table::{guarded, without_int96};
@@ -20,6 +21,7 @@ use tarndb_table::{guarded, without_int96};
 use super::columns::Group;
 use super::source::{CheckpointSource, failure};
 use super::stats_parsed;
+use super::window::{WINDOW_BYTES, wants_pages, windows};
 use crate::action::{
     Action, Add, AppTxn, DeletionVector, DomainMetadata, Format, Metadata, Protocol, Remove,
     Sidecar, parse_commit,
@@ -30,6 +32,20 @@ use crate::replay::Replay;
 
 const BATCH_ROWS: usize = 4096;
 
+/// How much of a file is in memory at once.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Files up to here are fetched by one request.
+    whole_bytes: u64,
+    /// Row groups above are read in pieces of this size.
+    window_bytes: u64,
+}
+
+const LIMITS: Limits = Limits {
+    whole_bytes: 16 << 20,
+    window_bytes: WINDOW_BYTES,
+};
+
 /// Reads the files of one checkpoint, and their sidecars, into `replay`.
 ///
 /// `listing` gives the sizes of the files.
@@ -38,7 +54,7 @@ const BATCH_ROWS: usize = 4096;
 /// `BadCheckpoint`, `LyingCheckpoint`, `MissingProtocol`, `MissingMetadata`.
 ///
 /// # Cost
-/// One GET per file of up to 16 MiB, else one per column chunk; a HEAD more per sidecar.
+/// One GET per file of up to 16 MiB, else one per 8 MiB that are read; a HEAD more per sidecar.
 pub(crate) async fn read_checkpoint(
     store: &Store,
     log_dir: &Path,
@@ -54,14 +70,14 @@ pub(crate) async fn read_checkpoint(
             .map(|object| object.size_bytes)
     };
     for file in files {
-        read_file(store, file, size(file), replay, &mut sidecars).await?;
+        read_file(store, (file, size(file)), LIMITS, replay, &mut sidecars).await?;
     }
     let named = files.first().map(ToString::to_string).unwrap_or_default();
     replay.check_complete(&named)?;
     for sidecar in sidecars {
         let key = sidecar_key(log_dir, &sidecar)?;
         let before = replay.checkpointed_so_far();
-        read_file(store, &key, size(&key), replay, &mut Vec::new()).await?;
+        read_file(store, (&key, size(&key)), LIMITS, replay, &mut Vec::new()).await?;
         replay.note_sidecar(sidecar, before);
     }
     replay.end_checkpoint(&named)
@@ -74,8 +90,8 @@ fn sidecar_key(log_dir: &Path, sidecar: &Sidecar) -> Result<Path, DeltaError> {
 
 async fn read_file(
     store: &Store,
-    file: &Path,
-    size_bytes: Option<u64>,
+    (file, size_bytes): (&Path, Option<u64>),
+    limits: Limits,
     replay: &mut Replay,
     sidecars: &mut Vec<Sidecar>,
 ) -> Result<(), DeltaError> {
@@ -84,37 +100,63 @@ async fn read_file(
         return apply(parse_commit(&bytes, file.as_ref())?, replay, sidecars);
     }
     let fail = |error| failure(file, error);
-    let mut source = CheckpointSource::open(store, file, size_bytes)
+    let mut source = CheckpointSource::open(store, file, size_bytes, limits.whole_bytes)
         .await
         .map_err(fail)?;
-    let metadata = footer(&mut source).await.map_err(fail)?;
-    let builder = ParquetRecordBatchStreamBuilder::new_with_metadata(source, metadata);
-    let mask = projection(builder.parquet_schema());
-    let builder = builder.with_batch_size(BATCH_ROWS).with_projection(mask);
-    let mut stream = builder.build().map_err(fail)?;
-    while let Some(batch) = guarded(stream.try_next()).await.map_err(fail)? {
-        let bad = |error: ArrowError| DeltaError::BadCheckpoint {
-            file: file.to_string(),
-            source: error.into(),
-        };
-        let (mut adds, others): (Vec<Action>, Vec<Action>) = batch_actions(&batch)
-            .map_err(bad)?
-            .into_iter()
-            .partition(|action| matches!(action, Action::Add(_)));
-        // The schema may come in this very batch.
-        apply(others, replay, sidecars)?;
-        if let Some(schema) = replay.schema() {
-            stats_parsed::attach(&batch, &schema, &mut adds).map_err(bad)?;
+    let loaded = footer(&mut source, limits.window_bytes).await;
+    let metadata = loaded.map_err(fail)?;
+    for window in windows(metadata.metadata(), limits.window_bytes) {
+        let builder =
+            ParquetRecordBatchStreamBuilder::new_with_metadata(source.clone(), metadata.clone());
+        let mask = projection(builder.parquet_schema());
+        let mut builder = builder
+            .with_batch_size(BATCH_ROWS)
+            .with_projection(mask)
+            .with_row_groups(vec![window.group]);
+        if let Some(rows) = window.selection() {
+            builder = builder.with_row_selection(rows);
         }
-        apply(adds, replay, sidecars)?;
+        let mut stream = builder.build().map_err(fail)?;
+        while let Some(batch) = guarded(stream.try_next()).await.map_err(fail)? {
+            let bad = |error: ArrowError| DeltaError::BadCheckpoint {
+                file: file.to_string(),
+                source: error.into(),
+            };
+            apply_batch(&batch, replay, sidecars, bad)?;
+        }
     }
     Ok(())
 }
 
+fn apply_batch(
+    batch: &RecordBatch,
+    replay: &mut Replay,
+    sidecars: &mut Vec<Sidecar>,
+    bad: impl Fn(ArrowError) -> DeltaError,
+) -> Result<(), DeltaError> {
+    let (mut adds, others): (Vec<Action>, Vec<Action>) = batch_actions(batch)
+        .map_err(&bad)?
+        .into_iter()
+        .partition(|action| matches!(action, Action::Add(_)));
+    // The schema may come in this very batch.
+    apply(others, replay, sidecars)?;
+    if let Some(schema) = replay.schema() {
+        stats_parsed::attach(batch, &schema, &mut adds).map_err(&bad)?;
+    }
+    apply(adds, replay, sidecars)
+}
+
 /// The footer; INT96 timestamps are read as microseconds, for far dates overflow in nanoseconds.
-async fn footer(source: &mut CheckpointSource) -> Result<ArrowReaderMetadata, ParquetError> {
+async fn footer(
+    source: &mut CheckpointSource,
+    window_bytes: u64,
+) -> Result<ArrowReaderMetadata, ParquetError> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let loaded = guarded(ArrowReaderMetadata::load_async(source, options)).await?;
+    let mut loaded = guarded(ArrowReaderMetadata::load_async(source, options.clone())).await?;
+    if wants_pages(loaded.metadata(), window_bytes) {
+        let options = options.with_offset_index_policy(PageIndexPolicy::Optional);
+        loaded = guarded(ArrowReaderMetadata::load_async(source, options)).await?;
+    }
     let descriptor = loaded.metadata().file_metadata().schema_descr();
     match without_int96(loaded.schema(), descriptor) {
         None => Ok(loaded),
@@ -408,3 +450,6 @@ fn others(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,12 +19,11 @@ use tarndb_table::{check_footer, guarded};
 
 use crate::error::DeltaError;
 
-/// Files up to here are fetched by one request.
-const WHOLE_BYTES: u64 = 16 << 20;
 /// Bytes at the end of a larger file that usually hold its whole footer.
 const FOOTER_BYTES: usize = 256 << 10;
 
 /// One checkpoint file.
+#[derive(Clone)]
 pub(super) struct CheckpointSource {
     store: Store,
     key: Path,
@@ -33,11 +32,17 @@ pub(super) struct CheckpointSource {
 }
 
 impl CheckpointSource {
-    /// Opens a file; `size_bytes` as the listing says, if it is known.
+    /// Opens a file; `size_bytes` as the listing says, if it is known. Up to `whole_bytes` it is
+    /// fetched at once.
     ///
     /// # Cost
-    /// One GET up to 16 MiB, else none yet; one HEAD more when the size is not known.
-    pub(super) async fn open(store: &Store, key: &Path, size_bytes: Option<u64>) -> Result<Self> {
+    /// One GET up to `whole_bytes`, else none yet; one HEAD more when the size is not known.
+    pub(super) async fn open(
+        store: &Store,
+        key: &Path,
+        size_bytes: Option<u64>,
+        whole_bytes: u64,
+    ) -> Result<Self> {
         let size_bytes = match size_bytes {
             Some(size) => size,
             None => match store.head(key).await.map_err(external)? {
@@ -55,7 +60,7 @@ impl CheckpointSource {
             size_bytes,
             whole: None,
         };
-        if size_bytes <= WHOLE_BYTES {
+        if size_bytes <= whole_bytes {
             let bytes = store.get_required(key).await.map_err(external)?;
             source.size_bytes = u64::try_from(bytes.len()).unwrap_or(0);
             source.whole = Some(bytes);
@@ -104,6 +109,21 @@ impl AsyncFileReader for CheckpointSource {
                     "a range beyond the end of the file".to_owned(),
                 )),
             }
+        }
+        .boxed()
+    }
+
+    fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>>> {
+        async move {
+            if self.whole.is_some() {
+                let mut parts = Vec::with_capacity(ranges.len());
+                for range in ranges {
+                    parts.push(self.get_bytes(range).await?);
+                }
+                return Ok(parts);
+            }
+            let got = self.store.objects().get_ranges(&self.key, &ranges).await;
+            got.map_err(|error| external(StoreError::from_objects("read", &self.key, error)))
         }
         .boxed()
     }
