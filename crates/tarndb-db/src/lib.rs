@@ -74,5 +74,5 @@ pub use transaction::{
 pub use travel::error::TravelError;
 pub use travel::history::TableHistoryEntry;
 pub use travel::{TableChanges, TableTarget};
-pub use upsert::UpsertReport;
+pub use upsert::{DoubledKeys, SoughtKeys, UpsertReport};
 pub use vacuum::{Doomed, Reason as DoomedReason, TableVacuum, VacuumOptions, VacuumReport};

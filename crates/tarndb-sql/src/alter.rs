@@ -12,6 +12,7 @@ use crate::dml::Change;
 use crate::error::SqlError;
 use crate::name::near;
 use crate::parser::{AddedColumn, AlterAction};
+use crate::primary_key;
 
 impl Change<'_> {
     /// Runs an action on columns; false when it is another one.
@@ -20,6 +21,7 @@ impl Change<'_> {
         id: TableId,
         action: &AlterAction,
     ) -> Result<bool, SqlError> {
+        let key = primary_key::follow(self.txn.table(id).await?.as_ref(), action)?;
         match action {
             AlterAction::AddColumns {
                 columns,
@@ -54,6 +56,9 @@ impl Change<'_> {
                 self.txn.set_nullable(id, column, *nullable).await?;
             }
             _ => return Ok(false),
+        }
+        if let Some(change) = key {
+            self.txn.change_metadata(id, change).await?;
         }
         Ok(true)
     }

@@ -27,6 +27,7 @@ pub(crate) async fn copy(
 ) -> Result<(u64, Reads), SqlError> {
     let planned = scope.plan(&copy.query, spelling, None).await?;
     check_folder(&copy.target)?;
+    check_outside(&copy.target, scope.db.store().url())?;
     function::register_store(&copy.target, scope.engine, scope.storage)?;
     let format = format_of(copy)?;
     let frame = renamed(scope, &planned)?;
@@ -100,6 +101,47 @@ fn check_folder(target: &str) -> Result<(), SqlError> {
     let probe = folder.join(format!(".{}.tarndb-probe", name.to_string_lossy()));
     let made = std::fs::File::create(&probe).and_then(|_| std::fs::remove_file(&probe));
     made.map_err(|error| failed(format!("no file can be made there: {error}")))
+}
+
+/// # Errors
+/// A target inside of the database, whose files are its own.
+fn check_outside(target: &str, database: &str) -> Result<(), SqlError> {
+    let inside = |target: &str, root: &str| {
+        let root = root.trim_end_matches('/');
+        target
+            .strip_prefix(root)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let path = target.strip_prefix("file://").unwrap_or(target);
+    let is_inside = match path.contains("://") {
+        true => inside(target, database),
+        false => match local_root(database) {
+            Some(root) => {
+                let root = std::fs::canonicalize(&root).unwrap_or(root);
+                let folder = std::path::Path::new(path).parent();
+                let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+                let folder = folder.unwrap_or_else(|| std::path::Path::new("."));
+                let folder = std::fs::canonicalize(folder);
+                folder.is_ok_and(|folder| folder.starts_with(root))
+            }
+            None => false,
+        },
+    };
+    match is_inside {
+        false => Ok(()),
+        true => Err(SqlError::File {
+            path: target.to_owned(),
+            reason: "is inside the database's own folder, whose files are its tables".to_owned(),
+        }),
+    }
+}
+
+/// The folder of a database that is in one.
+fn local_root(database: &str) -> Option<std::path::PathBuf> {
+    match database.starts_with("file://") {
+        true => url::Url::parse(database).ok()?.to_file_path().ok(),
+        false => (!database.contains("://")).then(|| database.into()),
+    }
 }
 
 fn format_of(copy: &Copy) -> Result<String, SqlError> {

@@ -22,6 +22,7 @@ use crate::engine::DEFAULT_SCHEMA;
 use crate::error::SqlError;
 use crate::name::{near, same};
 use crate::parser::{AlterAction, ColumnDef, CreateTable, Statement, TableName};
+use crate::primary_key::property_of_new;
 use crate::query::{Planned, output_schema};
 use crate::rule::{add_rule, constraint_properties};
 
@@ -164,7 +165,7 @@ impl Change<'_> {
     }
 
     async fn alter(&mut self, id: TableId, action: &AlterAction) -> Result<(), SqlError> {
-        if self.alter_columns(id, action).await? {
+        if self.alter_columns(id, action).await? || self.alter_primary_key(id, action).await? {
             return Ok(());
         }
         match action {
@@ -292,7 +293,7 @@ impl Change<'_> {
         planned: Option<&Planned>,
     ) -> Result<NewTable, SqlError> {
         let failed = SqlError::table(&create.name);
-        let schema = match planned {
+        let mut schema = match planned {
             None => Schema {
                 fields: create.columns.iter().map(field).collect(),
             },
@@ -317,6 +318,10 @@ impl Change<'_> {
             .collect::<Result<Vec<_>, _>>()?;
         let mut properties = properties(&create.options)?;
         constraint_properties(&create.constraints, &mut properties)?;
+        if let Some(key) = &create.primary_key {
+            let table = create.name.to_string();
+            properties.extend([property_of_new(&mut schema, &table, key)?]);
+        }
         Ok(NewTable {
             name: create.name.name.clone(),
             schema,

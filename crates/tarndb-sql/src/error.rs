@@ -474,6 +474,8 @@ fn db_state(error: &DbError) -> &'static str {
         DbError::SchemaExists { .. } => "42P06",
         DbError::SchemaNotEmpty { .. } => "2BP01",
         DbError::InvalidName { .. } => "42602",
+        DbError::DuplicateKey { .. } => "21000",
+        DbError::RowOutsidePredicate { .. } => "44000",
         DbError::Table { source, .. } => table_state(source),
         other => kind_state(other.kind()),
     }

@@ -82,6 +82,12 @@ pub(crate) async fn change(
             if insert.overwrite {
                 lines.push("  every data file live at the commit is removed".to_owned());
             }
+            if insert.replace_where.is_some() {
+                lines.push("  rows for which the condition is true are removed".to_owned());
+            }
+            if insert.conflict.is_some() {
+                lines.push("  rows whose key is there change those, or are left out".to_owned());
+            }
             lines.push("  new rows go to new data files".to_owned());
             lines.extend(indented(plan.as_ref()));
             lines.extend(planned.reads.lines(scope.txn));
@@ -125,7 +131,8 @@ pub(crate) async fn analyze(
         self::change(&change.scope(), statement, change.options, change.spelling).await?;
     let context = change.db.store().context().clone();
     let start = context.monotonic();
-    let (tag, rows) = change.run(statement).await?;
+    let (tag, changed) = change.run(statement).await?;
+    let rows = changed.rows;
     let elapsed = context.monotonic().saturating_sub(start);
     lines.push(format!("Executed: {tag} rows={rows} elapsed={elapsed:?}"));
     Ok(lines)

@@ -14,6 +14,7 @@ mod attach;
 mod catalog;
 mod clone;
 mod copy;
+mod copy_from;
 mod ddl;
 mod dml;
 mod engine;
@@ -28,6 +29,7 @@ mod native_alter;
 mod options;
 mod outcome;
 mod parser;
+mod primary_key;
 mod provider;
 mod query;
 mod restore;
@@ -40,12 +42,12 @@ mod types;
 mod vacuum;
 
 pub use error::{FileValueError, SqlError, SyntaxError};
-pub use import::{ImportFile, ImportOptions, ImportProgress, ImportReport};
+pub use import::{Format as ImportFormat, ImportFile, ImportOptions, ImportProgress, ImportReport};
 pub use options::SessionOptions;
 pub use outcome::{Outcome, RowStream};
 pub use parser::{
-    AddedColumn, AlterAction, AsOf, CloneTable, ColumnDef, ColumnRule, Constraint, Copy,
-    CreateTable, Delete, Explain, Insert, ParsedStatement, Restore, RestoreTarget, Show, Statement,
-    TableName, Update, Vacuum, is_incomplete, parse,
+    AddedColumn, AlterAction, AsOf, CloneTable, ColumnDef, ColumnRule, Conflict, ConflictAction,
+    Constraint, Copy, CopyFrom, CreateTable, Delete, Explain, Insert, ParsedStatement, PrimaryKey,
+    Restore, RestoreTarget, Show, Statement, TableName, Update, Vacuum, is_incomplete, parse,
 };
 pub use session::Session;

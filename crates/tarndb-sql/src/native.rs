@@ -171,12 +171,36 @@ pub(crate) async fn change(
         destination,
         spelling: &parsed.spelling,
     };
+    refuse_returning(&parsed.statement)?;
     match &parsed.statement {
         Statement::Insert(insert) => Ok(("INSERT", change.insert(insert).await?)),
         Statement::Update(update) => Ok(("UPDATE", change.update(update).await?)),
         Statement::Delete(delete) => Ok(("DELETE", change.delete(delete).await?)),
         Statement::Truncate { .. } => Ok(("TRUNCATE TABLE", change.truncate().await?)),
         _ => Err(not_here(path)),
+    }
+}
+
+/// # Errors
+/// RETURNING: the commit of a table by path is its own, and its rows are not kept for it.
+fn refuse_returning(statement: &Statement) -> Result<(), SqlError> {
+    let returning = match statement {
+        Statement::Insert(insert) => &insert.returning,
+        Statement::Update(update) => &update.returning,
+        Statement::Delete(delete) => &delete.returning,
+        _ => &None,
+    };
+    match returning {
+        None => Ok(()),
+        Some(_) => Err(only_of_a_database("RETURNING")),
+    }
+}
+
+/// A clause that tables by path do not have.
+fn only_of_a_database(clause: &str) -> SqlError {
+    SqlError::Unsupported {
+        what: format!("{clause} of a table by its path"),
+        hint: Some("ATTACH TABLE makes it a table of the database".to_owned()),
     }
 }
 
@@ -225,6 +249,12 @@ struct NativeChange<'a> {
 
 impl NativeChange<'_> {
     async fn insert(&mut self, insert: &Insert) -> Result<u64, SqlError> {
+        if insert.conflict.is_some() {
+            return Err(only_of_a_database("ON CONFLICT"));
+        }
+        if insert.replace_where.is_some() {
+            return Err(only_of_a_database("REPLACE WHERE"));
+        }
         let destination = self.destination.clone();
         let (destination, planned, plan) =
             plan_insert(self.scope, destination, insert, self.spelling).await?;

@@ -14,6 +14,7 @@ use crate::error::SqlError;
 use crate::function::store_of;
 use crate::native::failed;
 use crate::parser::AlterAction;
+use crate::primary_key;
 use crate::query::Storage;
 use crate::rule::{check_default, free_name};
 
@@ -55,7 +56,11 @@ fn changes(
     path: &str,
     action: &AlterAction,
 ) -> Result<Vec<MetadataChange>, SqlError> {
-    if let Some(changes) = column_changes(state, path, action)? {
+    if let Some(mut changes) = column_changes(state, path, action)? {
+        changes.extend(primary_key::follow(state, action)?);
+        return Ok(changes);
+    }
+    if let Some(changes) = primary_key::changes(state, path, action)? {
         return Ok(changes);
     }
     Ok(match action {

@@ -23,7 +23,9 @@ use crate::options::SessionOptions;
 use crate::outcome::Outcome;
 use crate::parser::{self, Explain, ParsedStatement, Show, Statement};
 use crate::query::{Scope, Storage};
-use crate::{attach, copy, explain, native, native_alter, restore, setting, show, vacuum};
+use crate::{
+    attach, copy, copy_from, explain, native, native_alter, restore, setting, show, vacuum,
+};
 
 /// What the session is in the middle of.
 #[derive(Debug)]
@@ -440,8 +442,10 @@ impl Session {
             | Statement::Update(_)
             | Statement::Delete(_)
             | Statement::Truncate { .. } => {
-                let (tag, rows) = self.change(txn, spelling).run(statement).await?;
-                Ok(Outcome::Count { tag, rows })
+                let (tag, changed) = self.change(txn, spelling).run(statement).await?;
+                let rows = changed.rows;
+                let count = Outcome::Count { tag, rows };
+                Ok(changed.returned.unwrap_or(count))
             }
             Statement::CreateTable(_)
             | Statement::CloneTable(_)
@@ -466,6 +470,7 @@ impl Session {
                 reads.note(txn);
                 Ok(Outcome::Count { tag: "COPY", rows })
             }
+            Statement::CopyFrom(copy) => Box::pin(copy_from::run(self, txn, copy, spelling)).await,
             Statement::Describe { name } => show::describe(&self.scope(txn), name).await,
             Statement::DescribeHistory { name, limit } => {
                 show::history(&self.scope(txn), name, *limit).await
@@ -542,6 +547,7 @@ impl Session {
 /// query without tables.
 fn reads_nothing(statement: &Statement) -> bool {
     let query = match statement {
+        Statement::Insert(insert) if insert.reads_its_table() => return false,
         Statement::Insert(insert) => &insert.query,
         Statement::Query(query) => query,
         _ => return false,

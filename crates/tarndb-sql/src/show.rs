@@ -15,6 +15,7 @@ use crate::function::travel;
 use crate::name::{Spelling, near, same};
 use crate::outcome::Outcome;
 use crate::parser::TableName;
+use crate::primary_key::{key_name, key_of};
 use crate::query::Scope;
 use crate::rule::rule_text;
 use crate::types::sql_name;
@@ -74,7 +75,7 @@ pub(crate) fn schemas(scope: &Scope<'_>) -> Result<Outcome, SqlError> {
 
 /// DESCRIBE.
 pub(crate) async fn describe(scope: &Scope<'_>, name: &TableName) -> Result<Outcome, SqlError> {
-    let (_, pinned) = scope.pin(name).await?;
+    let (id, pinned) = scope.pin(name).await?;
     let state = &pinned.state;
     let yes_no = |yes: bool| Some(if yes { "YES" } else { "NO" }.to_owned());
     let rows = state.schema.fields.iter().map(|field| {
@@ -104,6 +105,12 @@ pub(crate) async fn describe(scope: &Scope<'_>, name: &TableName) -> Result<Outc
                 check,
             ]);
         }
+    }
+    if let Some(key) = key_of(state)? {
+        let text = format!("PRIMARY KEY ({}) NOT ENFORCED", key.columns.join(", "));
+        let own = scope.txn.entry(id)?.name.clone();
+        let name = format!("constraint {}", key_name(&key, &own));
+        rows.push(vec![Some(name), None, None, None, None, Some(text)]);
     }
     let mut columns = vec!["column", "type", "nullable", "partition", "comment", "rule"];
     if rows

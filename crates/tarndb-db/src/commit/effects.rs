@@ -95,7 +95,7 @@ fn fill_table_effects(table: &mut TableEffects, overlay: &Overlay) -> Result<(),
     table.overwrite = match (overlay.overwrite, &overlay.overwritten) {
         (Some(source_read_target), _) => Some(OverwriteKind::All { source_read_target }),
         (None, Some(rows)) => Some(OverwriteKind::Where {
-            predicate: rows.predicate.to_string(),
+            predicate: rows.text(),
             source_read_target: rows.source_read_target,
         }),
         (None, None) => None,

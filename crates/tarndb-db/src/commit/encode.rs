@@ -441,7 +441,7 @@ fn parameters(overlay: &Overlay) -> BTreeMap<String, String> {
     if overlay.overwrite.is_none()
         && let Some(rows) = &overlay.overwritten
     {
-        parameters.insert(PREDICATE_PARAMETER.to_owned(), rows.predicate.to_string());
+        parameters.insert(PREDICATE_PARAMETER.to_owned(), rows.text());
         reads_target = rows.source_read_target;
     }
     if reads_target {

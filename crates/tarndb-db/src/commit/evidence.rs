@@ -13,8 +13,8 @@ use arrow_array::RecordBatch;
 use futures::TryStreamExt as _;
 use tarndb_table::parquet::read::read_file;
 use tarndb_table::{
-    DataFile, ErrorClass, KeyColumns, Predicate, RowPredicate, Schema, TableError, TableState,
-    is_true, key_hash, may_match, row_text,
+    DataFile, ErrorClass, KeyColumns, RowPredicate, Schema, TableError, TableState, is_true,
+    key_hash, row_text,
 };
 use tarndb_txn::{Answer, Effects, Evidence, Isolation, Question, TableEffects, questions};
 use tarndb_types::{TableId, TableVersion};
@@ -109,7 +109,7 @@ impl Looker {
             if asked.contains(&Question::AddedInOverwrite)
                 && let Some(overwritten) = &relied.overwritten
             {
-                let answer = rows.matching(&overwritten.predicate).await?;
+                let answer = rows.matching_any(&overwritten.predicates).await?;
                 evidence.note(*id, Question::AddedInOverwrite, answer);
             }
             if asked.contains(&Question::ChangedInReads) && !relied.reads.is_empty() {
@@ -174,8 +174,11 @@ struct AddedRows<'a> {
 /// How the look at one file ended early.
 enum Stop {
     Found(String),
-    Gone(String),
+    Unknown(String),
 }
+
+/// Looks at rows: what it found.
+type Test<'a> = &'a (dyn Fn(&RecordBatch) -> Result<Option<String>, TableError> + Send + Sync);
 
 impl AddedRows<'_> {
     /// Whether one of them has one of our keys.
@@ -185,7 +188,7 @@ impl AddedRows<'_> {
         let Ok(key) = KeyColumns::new(&self.state.schema, &names) else {
             return Ok(Answer::Unknown("the key columns changed".to_owned()));
         };
-        self.look(&keys.bounds, &key.schema(), |batch| {
+        self.look(&keys.bounds, &key.schema(), &|batch| {
             let read = key.of(batch)?;
             let mut bytes = Vec::new();
             let holds = |row: &usize| {
@@ -197,16 +200,27 @@ impl AddedRows<'_> {
         .await
     }
 
+    /// Whether one of them matches one of the predicates.
+    async fn matching_any(&self, predicates: &[Arc<dyn RowPredicate>]) -> Result<Answer, DbError> {
+        for predicate in predicates {
+            match self.matching(predicate.as_ref()).await? {
+                Answer::No => {}
+                answer => return Ok(answer),
+            }
+        }
+        Ok(Answer::No)
+    }
+
     /// Whether one of them matches.
-    async fn matching(&self, predicate: &Predicate) -> Result<Answer, DbError> {
+    async fn matching(&self, predicate: &dyn RowPredicate) -> Result<Answer, DbError> {
         let schema = &self.state.schema;
         let Ok(columns) = predicate.columns(schema) else {
             return Ok(Answer::Unknown(
                 "the columns of the predicate changed".to_owned(),
             ));
         };
-        self.look(predicate, &columns, |batch| {
-            let matches = predicate.evaluate(batch, schema)?;
+        self.look(predicate, &columns, &|batch| {
+            let matches = predicate.matches(batch, schema)?;
             let found = (0..batch.num_rows()).find(|row| is_true(&matches, *row));
             Ok(found.map(|row| row_text(batch, row, &columns)))
         })
@@ -217,21 +231,16 @@ impl AddedRows<'_> {
     /// it finds something.
     async fn look(
         &self,
-        bounds: &Predicate,
+        bounds: &dyn RowPredicate,
         columns: &Schema,
-        test: impl Fn(&RecordBatch) -> Result<Option<String>, TableError>,
+        test: Test<'_>,
     ) -> Result<Answer, DbError> {
         let mut files = Vec::new();
         for path in &self.added.added_files {
             let Some(file) = self.state.files.get(path) else {
                 return Ok(Answer::Unknown(format!("file {path} is not known")));
             };
-            if may_match(
-                bounds,
-                &file,
-                &self.state.schema,
-                &self.state.partition_columns,
-            ) {
+            if bounds.may_match(&file, &self.state.schema, &self.state.partition_columns) {
                 files.push(file);
             }
         }
@@ -243,14 +252,12 @@ impl AddedRows<'_> {
             )));
         }
         for file in files {
-            match self.look_into(&file, columns, &test).await {
+            match self.look_into(&file, columns, test).await {
                 Ok(None) => {}
                 Ok(Some(Stop::Found(found))) => {
                     return Ok(Answer::Yes(format!("{found} in file {}", file.path)));
                 }
-                Ok(Some(Stop::Gone(path))) => {
-                    return Ok(Answer::Unknown(format!("file {path} is gone")));
-                }
+                Ok(Some(Stop::Unknown(why))) => return Ok(Answer::Unknown(why)),
                 Err(error) => return Err(error),
             }
         }
@@ -261,7 +268,7 @@ impl AddedRows<'_> {
         &self,
         file: &DataFile,
         columns: &Schema,
-        test: &impl Fn(&RecordBatch) -> Result<Option<String>, TableError>,
+        test: Test<'_>,
     ) -> Result<Option<Stop>, DbError> {
         let name = self.table.display_name();
         let deleted = self.inner.deleted_rows(self.table, &file.deletion).await?;
@@ -285,7 +292,11 @@ impl AddedRows<'_> {
         match found.await {
             // Vacuumed after the table moved on: what was in it cannot be known any more.
             Err(error) if TableError::class(&error) == ErrorClass::NotFound => {
-                Ok(Some(Stop::Gone(file.path.clone())))
+                Ok(Some(Stop::Unknown(format!("file {} is gone", file.path))))
+            }
+            // What a predicate makes of rows of others is no error of this transaction.
+            Err(error @ TableError::PredicateFailed { .. }) => {
+                Ok(Some(Stop::Unknown(error.to_string())))
             }
             other => other.map_err(DbError::table(name)),
         }

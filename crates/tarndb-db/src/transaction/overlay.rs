@@ -13,7 +13,8 @@ use tarndb_table::codec::{
     CloneSource, Commit, CommitStamp, MetadataChange, TableCodec, TableDefinition,
 };
 use tarndb_table::{
-    DataFile, Deletion, Files, IdentityUse, Predicate, RowSet, RuleChange, TableError, TableState,
+    DataFile, Deletion, Files, IdentityUse, RowPredicate, RowSet, RuleChange, TableError,
+    TableState,
 };
 use tarndb_txn::{Operation, RowMap};
 use tarndb_types::{DatabaseId, DbVersion, TableVersion, TimestampMs, TxnId, Uuid};
@@ -85,8 +86,17 @@ pub(crate) struct Moved {
 /// The rows that an overwrite replaces.
 #[derive(Clone, Debug)]
 pub(crate) struct OverwrittenRows {
-    pub(crate) predicate: Predicate,
+    /// One for each statement.
+    pub(crate) predicates: Vec<Arc<dyn RowPredicate>>,
     pub(crate) source_read_target: bool,
+}
+
+impl OverwrittenRows {
+    /// The predicates for people.
+    pub(crate) fn text(&self) -> String {
+        let texts = self.predicates.iter().map(ToString::to_string);
+        texts.collect::<Vec<_>>().join(" OR ")
+    }
 }
 
 /// Rows to delete in one file, looked up and checked.
@@ -266,10 +276,11 @@ impl Overlay {
     pub(crate) fn note_overwritten(&mut self, further: OverwrittenRows) {
         self.overwritten = Some(match self.overwritten.take() {
             None => further,
-            Some(earlier) => OverwrittenRows {
-                predicate: earlier.predicate.or(further.predicate),
-                source_read_target: earlier.source_read_target || further.source_read_target,
-            },
+            Some(mut earlier) => {
+                earlier.predicates.extend(further.predicates);
+                earlier.source_read_target |= further.source_read_target;
+                earlier
+            }
         });
         self.did(Operation::Overwrite);
     }

@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use tarndb_table::{
-    Predicate, RowSet, Schema, TableError, TableState, Written, conform_batch, is_true,
-    matching_files, row_text,
+    Predicate, RowPredicate, RowSet, Schema, TableError, TableState, Written, conform_batch,
+    is_true, row_text,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
@@ -59,15 +60,36 @@ impl Transaction {
         let name = self.entry(id)?.display_name();
         let state = self.table(id).await?;
         let columns = predicate.columns(&state.schema);
-        let columns = columns.map_err(DbError::table(name.as_str()))?;
+        columns.map_err(DbError::table(name.as_str()))?;
         let written = self.write_matching(id, &state, predicate, batches).await?;
-        let matching = self.matching_rows(id, &state, predicate, &columns).await?;
+        let predicate = Arc::new(predicate.clone());
+        self.replace_where(id, predicate, written, source_read_target)
+            .await
+    }
+
+    /// Replaces the rows for which `predicate` is true by rows that are written already, and of
+    /// which the caller knows that it is true for them; else as [`Self::overwrite_where`].
+    ///
+    /// # Errors
+    /// As [`Self::overwrite_where`].
+    ///
+    /// # Cost
+    /// Two GETs for each file that can hold matching rows.
+    pub async fn replace_where(
+        &mut self,
+        id: TableId,
+        predicate: Arc<dyn RowPredicate>,
+        written: Written,
+        source_read_target: bool,
+    ) -> Result<OverwriteReport, DbError> {
+        let state = self.table(id).await?;
+        let matching = self.matching_rows(id, &state, predicate.as_ref()).await?;
         let added = written.rows;
         self.make_room(id, &[&written]).await?;
         let removed = self.delete_rows(id, matching, Operation::Overwrite).await?;
         self.add_prepared(id, written, Operation::Overwrite).await?;
         let overwritten = OverwrittenRows {
-            predicate: predicate.clone(),
+            predicates: vec![predicate],
             source_read_target,
         };
         self.note_overwritten(id, overwritten).await?;
@@ -110,18 +132,21 @@ impl Transaction {
         &self,
         id: TableId,
         state: &TableState,
-        predicate: &Predicate,
-        columns: &Schema,
+        predicate: &dyn RowPredicate,
     ) -> Result<BTreeMap<String, RowSet>, DbError> {
         let entry = self.entry(id)?;
         let name = entry.display_name();
         let error = |error: TableError| DbError::table(name.as_str())(error);
+        let columns = predicate.columns(&state.schema).map_err(error)?;
         // A file cannot be read without any column.
         let columns = match columns.fields.is_empty() {
             true => Schema::new(state.schema.fields.iter().take(1).cloned().collect()),
-            false => columns.clone(),
+            false => columns,
         };
-        let files = matching_files(state, predicate);
+        let (schema, partitions) = (&state.schema, &state.partition_columns);
+        let files = state.files.values();
+        let files = files.filter(|file| predicate.may_match(file, schema, partitions));
+        let files = files.collect();
         let scan = Scan {
             table: entry,
             columns: &columns,
@@ -132,7 +157,7 @@ impl Transaction {
         while let Some(Scanned { file, mut rows }) = scanned.try_next().await? {
             while let Some(rows) = rows.try_next().await.map_err(error)? {
                 let matches = predicate
-                    .evaluate(&rows.batch, &state.schema)
+                    .matches(&rows.batch, &state.schema)
                     .map_err(error)?;
                 let positions = rows.positions.iter().enumerate();
                 let matching = positions.filter(|(row, _)| is_true(&matches, *row));

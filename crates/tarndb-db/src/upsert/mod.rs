@@ -6,6 +6,7 @@
 //! Does not: demand that keys are unique in the table; each row with the key is replaced.
 //! Spec: docs/conflicts.md, "Keys"; docs/format/log.md, "Keys".
 
+mod sought;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ use tarndb_table::{
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
+pub use sought::{DoubledKeys, SoughtKeys};
 pub(crate) use source::KeysLooked;
 
 use crate::error::DbError;
@@ -93,18 +95,12 @@ impl Transaction {
         let name = self.entry(id)?.display_name();
         let state = self.table(id).await?;
         let key = KeyColumns::new(&state.schema, on).map_err(DbError::table(name.as_str()))?;
-        if let Some(earlier) = self.keys_looked(id)
-            && earlier.key.names() != key.names()
-        {
-            return Err(DbError::SecondKey {
-                table: name,
-                first: earlier.key.names().join(", "),
-                second: key.names().join(", "),
-            });
-        }
+        self.check_key(id, &key)?;
         let bytes_max = self.inner().options.upsert_bytes_max;
         let rules = self.rules_of(id, &state)?;
-        let source = Source::collect(&name, key, &state.schema, bytes_max, source).await?;
+        let mut collected = Source::new(key, bytes_max, DoubledKeys::Refused);
+        collected.collect(&name, &state.schema, source).await?;
+        let source = collected;
         if source.is_empty() {
             return Ok(UpsertReport::default());
         }

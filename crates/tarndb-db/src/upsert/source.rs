@@ -5,15 +5,16 @@
 //! Does not look at the table's rows.
 //! Spec: docs/conflicts.md, "Keys".
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
-use arrow::compute::interleave_record_batch;
-use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::{filter_record_batch, interleave_record_batch};
+use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use futures::{Stream, StreamExt as _};
 use tarndb_table::{Field, KeyColumns, Predicate, Schema, TableError, conform_batch, key_hash};
 
-use super::without;
+use super::{DoubledKeys, without};
 use crate::error::DbError;
 
 /// Batch and row of a source row.
@@ -44,6 +45,8 @@ impl KeysLooked {
 /// The rows.
 pub(super) struct Source {
     key: KeyColumns,
+    bytes_max: usize,
+    doubled: DoubledKeys,
     /// The columns that it has, in the table's order.
     given: Schema,
     complete: bool,
@@ -52,25 +55,30 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Reads all of the source.
-    pub(super) async fn collect<S, E>(
-        table: &str,
-        key: KeyColumns,
-        schema: &Schema,
-        bytes_max: usize,
-        source: S,
-    ) -> Result<Self, DbError>
-    where
-        S: Stream<Item = Result<RecordBatch, E>>,
-        E: Into<Box<dyn Error + Send + Sync>>,
-    {
-        let mut collected = Self {
+    /// No rows yet, and at most that many bytes of them and of keys.
+    pub(super) fn new(key: KeyColumns, bytes_max: usize, doubled: DoubledKeys) -> Self {
+        Self {
             key,
+            bytes_max,
+            doubled,
             given: Schema::default(),
             complete: false,
             batches: Vec::new(),
             keys: BTreeMap::new(),
-        };
+        }
+    }
+
+    /// Reads all of the source.
+    pub(super) async fn collect<S, E>(
+        &mut self,
+        table: &str,
+        schema: &Schema,
+        source: S,
+    ) -> Result<(), DbError>
+    where
+        S: Stream<Item = Result<RecordBatch, E>>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
         let mut bytes = 0;
         let mut source = std::pin::pin!(source);
         while let Some(batch) = source.next().await {
@@ -79,28 +87,29 @@ impl Source {
                 continue;
             }
             let columns = columns(&batch, schema).map_err(DbError::table(table))?;
-            if collected.batches.is_empty() {
-                collected.given = given(&columns);
-                collected.check_given(table)?;
-                collected.complete = without(schema, &collected.given).fields.is_empty();
-            } else if collected.given != given(&columns) {
+            if self.batches.is_empty() {
+                self.given = given(&columns);
+                self.check_given(table)?;
+                self.complete = without(schema, &self.given).fields.is_empty();
+            } else if self.given != given(&columns) {
                 return Err(DbError::SourceColumns {
                     table: table.to_owned(),
                 });
             }
-            let batch = conformed(columns, &collected.given, batch.num_rows());
+            let batch = conformed(columns, &self.given, batch.num_rows());
             let batch = batch.map_err(DbError::table(table))?;
             bytes += batch_bytes(&batch);
-            bytes += collected.index(table, &batch)?;
-            if bytes > bytes_max {
+            let (batch, key_bytes) = self.index(table, batch)?;
+            bytes += key_bytes;
+            if bytes > self.bytes_max {
                 return Err(DbError::SourceTooLarge {
                     table: table.to_owned(),
-                    bytes_max,
+                    bytes_max: self.bytes_max,
                 });
             }
-            collected.batches.push(batch);
+            self.batches.push(batch);
         }
-        Ok(collected)
+        Ok(())
     }
 
     fn check_given(&self, table: &str) -> Result<(), DbError> {
@@ -111,25 +120,50 @@ impl Source {
         }
     }
 
-    /// Adds the keys of the next batch to the index; the bytes that they take.
-    fn index(&mut self, table: &str, batch: &RecordBatch) -> Result<usize, DbError> {
+    /// Adds the keys of the next batch to the index: the batch without rows that do not count,
+    /// and the bytes that the keys take.
+    fn index(&mut self, table: &str, batch: RecordBatch) -> Result<(RecordBatch, usize), DbError> {
         let at = self.batches.len();
-        let keys = self.key.of(batch).map_err(DbError::table(table))?;
+        let keys = self.key.of(&batch).map_err(DbError::table(table))?;
         let mut bytes = Vec::new();
         let mut size = 0;
-        for row in 0..batch.num_rows() {
+        let mut counts = vec![true; batch.num_rows()];
+        let mut left_out = 0;
+        for (row, counts) in counts.iter_mut().enumerate() {
             if !keys.read(row, &mut bytes) {
                 continue;
             }
-            size += bytes.len() + KEY_OVERHEAD;
-            if self.keys.insert(bytes.clone(), (at, row)).is_some() {
-                return Err(DbError::DuplicateKey {
-                    table: table.to_owned(),
-                    key: keys.describe(row),
-                });
+            match self.keys.entry(bytes.clone()) {
+                Entry::Vacant(free) => {
+                    size += bytes.len() + KEY_OVERHEAD;
+                    free.insert((at, row - left_out));
+                }
+                Entry::Occupied(_) if self.doubled == DoubledKeys::FirstCounts => {
+                    *counts = false;
+                    left_out += 1;
+                }
+                Entry::Occupied(_) => {
+                    return Err(DbError::DuplicateKey {
+                        table: table.to_owned(),
+                        key: keys.describe(row),
+                    });
+                }
             }
         }
-        Ok(size)
+        if left_out == 0 {
+            return Ok((batch, size));
+        }
+        let kept = filter_record_batch(&batch, &BooleanArray::from(counts));
+        let kept = kept.map_err(|source| TableError::Arrow {
+            context: "leaving out rows with a key that was there",
+            source,
+        });
+        Ok((kept.map_err(DbError::table(table))?, size))
+    }
+
+    /// Its rows in order.
+    pub(super) fn batches(&self) -> &[RecordBatch] {
+        &self.batches
     }
 
     pub(super) fn key(&self) -> &KeyColumns {

@@ -3,10 +3,12 @@
 //! Invariant: without WHERE nothing is read; with one, exactly the rows for which it is true
 //! go (not those for which it is NULL).
 
+use datafusion::sql::sqlparser::ast::{Expr, Value};
 use futures::StreamExt;
 use tarndb_txn::Operation;
 
 use crate::dml::Change;
+use crate::dml::returning::{Changed, ReturnedRows};
 use crate::dml::target::{ChangeTarget, Found};
 use crate::dml::write::stream_of;
 use crate::error::{SqlError, translate::translate};
@@ -20,19 +22,22 @@ pub(crate) async fn plan_delete(
     spelling: &crate::name::Spelling,
 ) -> Result<(ChangeTarget, Option<Planned>), SqlError> {
     let target = ChangeTarget::find(scope, &delete.table, delete.alias.as_deref()).await?;
-    let Some(filter) = delete.filter.clone() else {
-        return Ok((target, None));
+    let every = || Expr::Value(Value::Boolean(true).into());
+    let filter = match (&delete.filter, &delete.returning) {
+        (None, None) => return Ok((target, None)),
+        (None, Some(_)) => every(),
+        (Some(filter), _) => filter.clone(),
     };
     let query = target.query(Vec::new(), Some(filter))?;
     let planned = scope.plan(&query, spelling, Some(target.target())).await?;
     Ok((target, Some(planned)))
 }
 
-/// Runs a DELETE; how many rows went.
-pub(crate) async fn delete(change: &mut Change<'_>, delete: &Delete) -> Result<u64, SqlError> {
+/// Runs a DELETE.
+pub(crate) async fn delete(change: &mut Change<'_>, delete: &Delete) -> Result<Changed, SqlError> {
     let (target, planned) = plan_delete(&change.scope(), delete, change.spelling).await?;
     let Some(planned) = planned else {
-        return change.truncate(&delete.table).await;
+        return change.truncate(&delete.table).await.map(Changed::from);
     };
     let plan = change.scope().physical(&planned).await?;
     let mut stream = stream_of(change.engine, plan, &planned.spelling)?;
@@ -43,9 +48,18 @@ pub(crate) async fn delete(change: &mut Change<'_>, delete: &Delete) -> Result<u
     }
     change.note_reads(&planned);
     let count = found.len();
-    change
-        .txn
-        .delete_rows(target.id, target.by_path(found).await?, Operation::Delete)
-        .await?;
-    Ok(count)
+    let rows = target.by_path(found).await?;
+    let returned = match &delete.returning {
+        None => None,
+        Some(returning) => {
+            let old = ReturnedRows::live(target.provider.pinned(), &rows).await?;
+            Some(change.returned(&target, old, returning).await?)
+        }
+    };
+    let deleted = change.txn.delete_rows(target.id, rows, Operation::Delete);
+    deleted.await?;
+    Ok(Changed {
+        rows: count,
+        returned,
+    })
 }

@@ -1,8 +1,8 @@
 //! INSERT, and the filling of a table by CREATE TABLE AS.
 //!
-//! Invariant: values go to columns by position, or by the columns named; a column that gets no
-//! value gets what the table's rules say, else NULL, which a NOT NULL column refuses before
-//! anything is read.
+//! Invariant: values go to columns by position, by the columns named, or BY NAME; a column that
+//! gets no value gets what the table's rules say, else NULL, which a NOT NULL column refuses
+//! before anything is read.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,18 +16,27 @@ use tarndb_table::{Schema, Supplied, Supply, Written};
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
-use crate::dml::Change;
 use crate::dml::defaults::take_defaults;
+use crate::dml::returning::{Changed, ReturnedRows};
+use crate::dml::target::ChangeTarget;
 use crate::dml::values;
 use crate::dml::write::{Destination, stream_of, write_stream};
+use crate::dml::{Change, conflict, replace_where};
 use crate::error::{SqlError, translate::translate};
 use crate::name::{Spelling, fold, near, same};
 use crate::parser::Insert;
-use crate::query::{Planned, Scope};
+use crate::query::{Planned, Scope, output_name};
 
-/// Runs an INSERT; how many rows came. OVERWRITE replaces what is live when the transaction
-/// commits, rows that others add meanwhile included.
-pub(crate) async fn insert(change: &mut Change<'_>, insert: &Insert) -> Result<u64, SqlError> {
+/// Runs an INSERT. OVERWRITE replaces what is live when the transaction commits, rows that
+/// others add meanwhile included.
+pub(crate) async fn insert(change: &mut Change<'_>, insert: &Insert) -> Result<Changed, SqlError> {
+    if let Some(conflict) = &insert.conflict {
+        // Boxed: it is large, and rarely said.
+        return Box::pin(conflict::insert(change, insert, conflict)).await;
+    }
+    if let Some(condition) = &insert.replace_where {
+        return Box::pin(replace_where::insert(change, insert, condition)).await;
+    }
     let id = change.scope().find(&insert.table)?;
     let destination = Destination::of_table(change.txn, id, change.options).await?;
     let (destination, planned, plan) =
@@ -35,13 +44,22 @@ pub(crate) async fn insert(change: &mut Change<'_>, insert: &Insert) -> Result<u
     let written = fill(change, &destination, plan, &planned).await?;
     change.note_reads(&planned);
     let rows = written.rows;
+    let returned = match &insert.returning {
+        None => None,
+        Some(returning) => {
+            let alias = insert.alias.as_deref();
+            let target = ChangeTarget::find(&change.scope(), &insert.table, alias).await?;
+            let rows = ReturnedRows::written([&written]);
+            Some(change.returned(&target, rows, returning).await?)
+        }
+    };
     if insert.overwrite {
         let reads_itself = planned.reads.contains(id);
         change.txn.overwrite(id, written, reads_itself).await?;
     } else if rows > 0 {
         change.txn.add_files(id, written, Operation::Append).await?;
     }
-    Ok(rows)
+    Ok(Changed { rows, returned })
 }
 
 /// The table an INSERT goes to, and its plan.
@@ -63,12 +81,24 @@ pub(crate) async fn plan_insert(
     insert: &Insert,
     spelling: &Spelling,
 ) -> Result<(Destination, Planned, Arc<dyn ExecutionPlan>), SqlError> {
-    let sources = sources(&destination, &insert.columns)?;
-    let (planned, omitted) = plan_query(scope, &destination, insert, &sources, spelling).await?;
+    let by_name = insert.by_name || insert.default_values;
+    let (sources, planned, omitted) = if by_name {
+        let planned = scope.plan(&insert.query, spelling, None).await?;
+        let names = match insert.default_values {
+            true => Vec::new(),
+            false => output_names(&planned),
+        };
+        (named_sources(&destination, &names)?, planned, Vec::new())
+    } else {
+        let sources = sources(&destination, &insert.columns)?;
+        let (planned, omitted) =
+            plan_query(scope, &destination, insert, &sources, spelling).await?;
+        (sources, planned, omitted)
+    };
     let plan = scope.physical(&planned).await?;
     let expected = sources.iter().flatten().count();
     let given = plan.schema().fields().len();
-    if given != expected {
+    if given != expected && !by_name {
         let table = destination.name.to_string();
         return Err(SqlError::InsertWidth {
             table,
@@ -124,12 +154,29 @@ async fn plan_query(
     Ok((planned?, omitted))
 }
 
+/// The names of a query's columns, as people know them.
+fn output_names(planned: &Planned) -> Vec<String> {
+    let columns = planned.plan.schema().columns();
+    let names = columns
+        .iter()
+        .map(|column| output_name(&column.name, &planned.spelling).to_owned());
+    names.collect()
+}
+
 /// For each column of the table, the position of its value in the query.
 fn sources(destination: &Destination, named: &[String]) -> Result<Vec<Option<usize>>, SqlError> {
-    let fields = &destination.schema.fields;
     if named.is_empty() {
-        return Ok((0..fields.len()).map(Some).collect());
+        return Ok((0..destination.schema.fields.len()).map(Some).collect());
     }
+    named_sources(destination, named)
+}
+
+/// The same by the names of the query's columns; none for a row of defaults.
+fn named_sources(
+    destination: &Destination,
+    named: &[String],
+) -> Result<Vec<Option<usize>>, SqlError> {
+    let fields = &destination.schema.fields;
     let table = destination.name.to_string();
     let mut seen = BTreeSet::new();
     for name in named {

@@ -6,10 +6,13 @@
 //! error, never a second change.
 //! Does not: commit, or run again after a conflict; `session` does.
 
+mod conflict;
 mod conform;
 mod defaults;
 mod delete;
 pub(crate) mod insert;
+mod replace_where;
+pub(crate) mod returning;
 pub(crate) mod rows;
 pub(crate) mod target;
 pub(crate) mod update;
@@ -18,6 +21,7 @@ pub(crate) mod write;
 
 use tarndb_db::{Database, Transaction};
 
+use crate::dml::returning::Changed;
 use crate::engine::Engine;
 use crate::error::SqlError;
 use crate::name::Spelling;
@@ -54,12 +58,14 @@ impl Change<'_> {
     pub(crate) async fn run(
         &mut self,
         statement: &Statement,
-    ) -> Result<(&'static str, u64), SqlError> {
+    ) -> Result<(&'static str, Changed), SqlError> {
         match statement {
             Statement::Insert(insert) => Ok(("INSERT", insert::insert(self, insert).await?)),
             Statement::Update(update) => Ok(("UPDATE", update::update(self, update).await?)),
             Statement::Delete(delete) => Ok(("DELETE", delete::delete(self, delete).await?)),
-            Statement::Truncate { name } => Ok(("TRUNCATE TABLE", self.truncate(name).await?)),
+            Statement::Truncate { name } => {
+                Ok(("TRUNCATE TABLE", self.truncate(name).await?.into()))
+            }
             _ => Err(SqlError::Internal {
                 context: "a statement that changes no rows",
             }),

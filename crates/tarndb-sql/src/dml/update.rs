@@ -12,6 +12,7 @@ use tarndb_txn::Operation;
 
 use crate::dml::Change;
 use crate::dml::defaults::is_default;
+use crate::dml::returning::{Changed, ReturnedRows};
 use crate::dml::target::ChangeTarget;
 use crate::dml::write::{Destination, stream_of, write_updates};
 use crate::error::SqlError;
@@ -43,7 +44,10 @@ pub(crate) async fn plan_update_of(
 }
 
 /// One item per column of the table, in its order.
-fn new_values(target: &ChangeTarget, update: &Update) -> Result<Vec<SelectItem>, SqlError> {
+pub(super) fn new_values(
+    target: &ChangeTarget,
+    update: &Update,
+) -> Result<Vec<SelectItem>, SqlError> {
     let schema = &target.provider.pinned().state.schema;
     let mut assigned = BTreeSet::new();
     for (name, _) in &update.assignments {
@@ -94,8 +98,8 @@ pub(crate) fn supplied(destination: &Destination, update: &Update) -> Supplied {
     Supplied::new(supply.collect())
 }
 
-/// Runs an UPDATE; how many rows changed.
-pub(crate) async fn update(change: &mut Change<'_>, update: &Update) -> Result<u64, SqlError> {
+/// Runs an UPDATE.
+pub(crate) async fn update(change: &mut Change<'_>, update: &Update) -> Result<Changed, SqlError> {
     let (target, planned) = plan_update(&change.scope(), update, change.spelling).await?;
     let plan = change.scope().physical(&planned).await?;
     let destination = Destination::of_table(change.txn, target.id, change.options).await?;
@@ -110,8 +114,19 @@ pub(crate) async fn update(change: &mut Change<'_>, update: &Update) -> Result<u
     let (written, found) = written.await?;
     change.note_reads(&planned);
     let count = found.len();
+    let returned = match &update.returning {
+        None => None,
+        Some(returning) => {
+            let new = ReturnedRows::written(written.parts());
+            Some(change.returned(&target, new, returning).await?)
+        }
+    };
+    let changed = Changed {
+        rows: count,
+        returned,
+    };
     if count == 0 {
-        return Ok(0);
+        return Ok(changed);
     }
     let rows = target.by_path(found).await?;
     let id = target.id;
@@ -119,5 +134,5 @@ pub(crate) async fn update(change: &mut Change<'_>, update: &Update) -> Result<u
         .txn
         .replace_rows(id, rows, written, Operation::Update)
         .await?;
-    Ok(count)
+    Ok(changed)
 }

@@ -89,6 +89,11 @@ impl Destination {
         self
     }
 
+    /// Where their columns come from.
+    pub(crate) fn supplied(&self) -> &Supplied {
+        &self.supplied
+    }
+
     /// Adds what the rows need on their way: types, and the order of the partitions.
     pub(crate) fn prepare(
         &self,

@@ -49,6 +49,9 @@ pub(crate) fn translate(error: DataFusionError, spelling: &Spelling) -> SqlError
     if let Some(ours) = find_carried(&error) {
         return ours;
     }
+    if let Some(source) = find_store(&error) {
+        return of_store(source);
+    }
     match error.find_root() {
         DataFusionError::SchemaError(schema_error, _) => of_schema(schema_error, spelling),
         DataFusionError::ResourcesExhausted(message) => engine(
@@ -119,6 +122,38 @@ fn find_carried(error: &DataFusionError) -> Option<SqlError> {
             _ => match inner.downcast_ref::<ArrowError>() {
                 Some(ArrowError::ExternalError(source)) => Some(source.as_ref()),
                 _ => inner.source(),
+            },
+        };
+    }
+    None
+}
+
+/// The store's error inside, however the engine wrapped it: writers pass it on as one of IO.
+fn find_store(error: &DataFusionError) -> Option<&object_store::Error> {
+    let mut current: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(inner) = current {
+        if let Some(found) = inner.downcast_ref::<object_store::Error>() {
+            return Some(found);
+        }
+        current = match inner.downcast_ref::<std::io::Error>() {
+            Some(io) => io.get_ref().map(|inner| inner as &(dyn StdError + 'static)),
+            None => match inner.downcast_ref::<DataFusionError>() {
+                Some(DataFusionError::External(source)) => Some(source.as_ref()),
+                Some(DataFusionError::IoError(io)) => Some(io),
+                Some(DataFusionError::ArrowError(source, _)) => Some(source.as_ref()),
+                Some(DataFusionError::ParquetError(source)) => Some(source.as_ref()),
+                Some(DataFusionError::ObjectStore(source)) => Some(source.as_ref()),
+                Some(DataFusionError::Context(_, source)) => Some(source.as_ref()),
+                Some(DataFusionError::Shared(source)) => Some(source.as_ref()),
+                Some(_) => None,
+                None => match inner.downcast_ref::<ArrowError>() {
+                    Some(ArrowError::IoError(_, io)) => Some(io),
+                    Some(ArrowError::ExternalError(source)) => Some(source.as_ref()),
+                    _ => match inner.downcast_ref::<ParquetError>() {
+                        Some(ParquetError::External(source)) => Some(source.as_ref()),
+                        _ => inner.source(),
+                    },
+                },
             },
         };
     }

@@ -264,13 +264,15 @@ pub(crate) fn register_store(
     }
     let bucket = rest.split('/').next().unwrap_or_default();
     let root = format!("{scheme}://{bucket}");
-    if !engine.functions.root_number(&root).1 {
+    if engine.functions.knows_root(&root) {
         return Ok(());
     }
     let store = tarndb_storage::open(&root, &storage.options, storage.context.clone())
         .map_err(|error| failed(error.to_string()))?;
     let url = url::Url::parse(&root).map_err(|error| failed(error.to_string()))?;
     engine.context.register_object_store(&url, store.objects());
+    // Not before: what could not be opened is tried again.
+    engine.functions.root_number(&root);
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use datafusion::catalog::TableProvider;
 use datafusion::common::Result;
 use datafusion::common::TableReference;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -25,7 +26,8 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, col};
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Query, TableFactor, UnaryOperator, Value, Visit, Visitor,
+    Expr, FunctionArg, FunctionArgExpr, ObjectName, Query, TableFactor, UnaryOperator, Value,
+    Visit, Visitor,
 };
 
 use crate::error::{SqlError, translate::carry};
@@ -39,6 +41,9 @@ pub(crate) use files::{is_file_name, register_store};
 
 /// Name under which a change's own table stands in the FROM of its query.
 pub(crate) const TARGET: &str = "\u{1}target";
+
+/// Name under which the rows to insert stand there in ON CONFLICT.
+pub(crate) const EXCLUDED: &str = "\u{1}excluded";
 
 /// What a call reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -329,6 +334,8 @@ pub(crate) struct Functions {
     registered: Mutex<BTreeMap<String, usize>>,
     /// Tables by path that the transaction has read, at the version of its first read.
     pub(crate) pins: Pins,
+    /// What [`EXCLUDED`] is, while such a statement is planned.
+    excluded: Mutex<Option<Arc<dyn TableProvider>>>,
 }
 
 #[derive(Debug, Default)]
@@ -343,6 +350,25 @@ impl Functions {
         *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Opened { target, plans };
     }
 
+    /// Sets what [`EXCLUDED`] is.
+    pub(crate) fn set_excluded(&self, table: Option<Arc<dyn TableProvider>>) {
+        *self.excluded.lock().unwrap_or_else(PoisonError::into_inner) = table;
+    }
+
+    /// The plan of [`EXCLUDED`], where a FROM names it.
+    fn excluded(&self, name: &ObjectName) -> Result<Option<LogicalPlan>> {
+        if !is_name(name, EXCLUDED) {
+            return Ok(None);
+        }
+        let excluded = self.excluded.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(table) = excluded.as_ref() else {
+            return Ok(None);
+        };
+        let source = provider_as_source(Arc::clone(table));
+        let plan = LogicalPlanBuilder::scan(TableReference::bare(EXCLUDED), source, None)?;
+        plan.build().map(Some)
+    }
+
     /// A number for a store root, and whether it is new.
     fn root_number(&self, root: &str) -> (usize, bool) {
         let mut roots = self
@@ -352,6 +378,13 @@ impl Functions {
         let next = roots.len();
         let number = *roots.entry(root.to_owned()).or_insert(next);
         (number, number == next)
+    }
+
+    /// Whether a store root has a number.
+    fn knows_root(&self, root: &str) -> bool {
+        let roots = self.registered.lock();
+        let roots = roots.unwrap_or_else(PoisonError::into_inner);
+        roots.contains_key(root)
     }
 }
 
@@ -414,6 +447,14 @@ fn fold_columns(plan: LogicalPlan, spelling: &mut Spelling) -> Result<LogicalPla
         .map_err(|error| crate::error::translate::translate(error, spelling))
 }
 
+/// Whether a name is this one alone.
+fn is_name(name: &ObjectName, one: &str) -> bool {
+    let [part] = name.0.as_slice() else {
+        return false;
+    };
+    part.as_ident().is_some_and(|ident| ident.value == one)
+}
+
 /// Plans the tables of FROM that are ours.
 #[derive(Debug)]
 pub(crate) struct FunctionPlanner(pub(crate) Arc<Functions>);
@@ -428,12 +469,13 @@ impl RelationPlanner for FunctionPlanner {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
         let opened = self.0.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_target = name.0.len() == 1
-            && name
-                .0
-                .iter()
-                .all(|p| p.as_ident().is_some_and(|ident| ident.value == TARGET));
-        if is_target && let Some(target) = &opened.target {
+        if let Some(plan) = self.0.excluded(name)? {
+            let planned = PlannedRelation::new(plan, alias.clone());
+            return Ok(RelationPlanning::Planned(Box::new(planned)));
+        }
+        if is_name(name, TARGET)
+            && let Some(target) = &opened.target
+        {
             let source = provider_as_source(Arc::clone(&target.provider) as _);
             let plan = LogicalPlanBuilder::scan(TableReference::bare(TARGET), source, None)?
                 .alias(target.reference.clone())?

@@ -95,7 +95,15 @@ fn lines_of(batch: &RecordBatch, rows: usize) -> u64 {
 /// Reads a file into the columns of its table.
 pub(super) fn read(source: &Source, reading: &Reading, sink: Sink<'_>) -> Result<(), SqlError> {
     let names = column_names(source, reading.header, reading.delimiter)?;
-    let mapping = if reading.header {
+    let mapping = if !reading.columns.is_empty() {
+        let (width, expected) = (names.len(), reading.columns.len());
+        if width != expected {
+            return Err(source.failed(format!(
+                "has {width} columns where the statement names {expected}"
+            )));
+        }
+        Mapping::by_name(source, reading, &reading.columns)?
+    } else if reading.header {
         Mapping::by_name(source, reading, &names)?
     } else {
         Mapping::by_position(source, reading, names.len())?

@@ -25,6 +25,7 @@ use tarndb_table::{Schema, Supplied, Supply, Written};
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
+use crate::copy_from::columns_refused;
 use crate::ddl::properties;
 use crate::dml::write::{Destination, stream_of};
 use crate::engine::DEFAULT_SCHEMA;
@@ -32,7 +33,8 @@ use crate::error::{SqlError, translate::translate};
 use crate::name::Spelling;
 use crate::parser::TableName;
 use crate::session::{Rerun, Session};
-use source::{Format, Reading, Source};
+pub use source::Format;
+use source::{Reading, Source};
 
 /// One file and the table it goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +64,10 @@ pub struct ImportOptions {
     pub partition_columns: Vec<String>,
     /// Table options of created tables, as in `WITH (..)`.
     pub table_options: Vec<(String, String)>,
+    /// What the files hold, whatever they are called.
+    pub format: Option<Format>,
+    /// The columns of CSV files in their order, whatever a header calls them.
+    pub columns: Vec<String>,
 }
 
 impl Default for ImportOptions {
@@ -75,6 +81,8 @@ impl Default for ImportOptions {
             header: true,
             partition_columns: Vec::new(),
             table_options: Vec::new(),
+            format: None,
+            columns: Vec::new(),
         }
     }
 }
@@ -150,7 +158,7 @@ impl Session {
         }
     }
 
-    async fn import_into(
+    pub(crate) async fn import_into(
         &self,
         txn: &mut Transaction,
         options: &ImportOptions,
@@ -160,8 +168,12 @@ impl Session {
         for (table, paths) in by_table(options) {
             let sources = paths
                 .iter()
-                .map(Source::open)
+                .map(|path| Source::open(path, options.format))
                 .collect::<Result<Vec<_>, _>>()?;
+            let named = |source: &Source| source.format != Format::Csv;
+            if !options.columns.is_empty() && sources.iter().any(named) {
+                return Err(columns_refused());
+            }
             let name = table_name(&table, options)?;
             let id = self
                 .find_or_create(txn, &name, &sources, options, progress)
@@ -237,6 +249,7 @@ impl Session {
             null_text: options.null_text.clone(),
             delimiter: options.delimiter,
             header: options.header,
+            columns: options.columns.clone(),
         };
         let spelling = Spelling::default();
         let position = stream::Position::default();
@@ -288,7 +301,10 @@ async fn shares(
     let mut shares = Vec::with_capacity(sources.len());
     for source in sources {
         let only = [source];
-        let supplied = if options.header || only.iter().all(|s| s.format != Format::Csv) {
+        let supplied = if !options.columns.is_empty() {
+            Supplied::only(&destination.schema, &options.columns)
+                .map_err(SqlError::table(&destination.name))?
+        } else if options.header || only.iter().all(|s| s.format != Format::Csv) {
             let given = infer::schema_of(&only, options, name, &mut |_| {}).await?;
             let supply = fields.iter().map(|field| match given.field(&field.name) {
                 Some(_) => Supply::Given,

@@ -21,9 +21,12 @@ pub(super) const BATCH_ROWS: usize = 8192;
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub enum Format {
+    /// CSV.
     Csv,
+    /// JSON, one object per line.
     Json,
+    /// Parquet.
     Parquet,
 }
 
@@ -46,11 +49,13 @@ pub(super) struct Reading {
     pub(super) null_text: Option<String>,
     pub(super) delimiter: u8,
     pub(super) header: bool,
+    /// The columns of CSV files in their order; none: by the header, else by position.
+    pub(super) columns: Vec<String>,
 }
 
 impl Source {
-    /// Looks at a file.
-    pub(super) fn open(path: &PathBuf) -> Result<Self, SqlError> {
+    /// Looks at a file; its name tells the format that was not said.
+    pub(super) fn open(path: &PathBuf, said: Option<Format>) -> Result<Self, SqlError> {
         let failed = |reason: String| SqlError::File {
             path: path.display().to_string(),
             reason,
@@ -62,6 +67,7 @@ impl Source {
             Some("csv" | "tsv" | "txt") => Format::Csv,
             Some("json" | "ndjson" | "jsonl") => Format::Json,
             Some("parquet") if !compressed => Format::Parquet,
+            _ if said.is_some() => Format::Csv,
             _ => {
                 return Err(failed(
                     "the name tells no format: files end in .csv, .tsv, .json, .ndjson (each \
@@ -70,6 +76,7 @@ impl Source {
                 ));
             }
         };
+        let format = said.unwrap_or(format);
         let metadata = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
         if metadata.is_dir() {
             return Err(failed("is a folder".to_owned()));

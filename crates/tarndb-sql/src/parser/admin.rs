@@ -9,9 +9,9 @@ use tarndb_table::Field;
 use tarndb_txn::Isolation;
 
 use crate::error::SqlError;
-use crate::parser::ast::{Copy, Explain, Restore, RestoreTarget, Show, Statement, Vacuum};
+use crate::parser::ast::{Explain, Restore, RestoreTarget, Show, Statement, Vacuum};
 use crate::parser::cursor::Cursor;
-use crate::parser::{ddl, dml, parse_statement, types};
+use crate::parser::{copy, ddl, parse_statement, types};
 
 /// BEGIN, COMMIT, ROLLBACK and their other spellings.
 pub(crate) fn transaction(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -106,7 +106,7 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
         return explain(cursor).map(Statement::Explain);
     }
     if cursor.word("copy") {
-        return copy(cursor).map(Statement::Copy);
+        return copy::copy(cursor);
     }
     if cursor.word("vacuum") {
         return vacuum(cursor).map(Statement::Vacuum);
@@ -296,55 +296,4 @@ fn explain(cursor: &mut Cursor<'_>) -> Result<Explain, SqlError> {
             "queries, INSERT, UPDATE and DELETE can be explained",
         )),
     }
-}
-
-fn copy(cursor: &mut Cursor<'_>) -> Result<Copy, SqlError> {
-    let query = if cursor.token(&Token::LParen) {
-        let query = dml::query(cursor)?;
-        cursor.expect(&Token::RParen)?;
-        query
-    } else {
-        dml::all_of(&cursor.table_name()?)?
-    };
-    if cursor.at_word("from") {
-        return Err(cursor.unsupported(
-            "COPY .. FROM",
-            "INSERT INTO t SELECT * FROM 'file.csv', or the import command",
-        ));
-    }
-    cursor.expect_word("to")?;
-    let target = cursor.expect_string("a file name as text")?;
-    let mut copy = Copy {
-        query,
-        target,
-        format: None,
-        options: Vec::new(),
-    };
-    while !cursor.is_end() {
-        if cursor.words(&["stored", "as"]) {
-            copy.format = Some(cursor.identifier("a format")?.to_lowercase());
-        } else {
-            let _ = cursor.word("with") || cursor.word("options");
-            for (key, value) in cursor.list(copy_option)? {
-                if key == "format" {
-                    copy.format = Some(value.to_lowercase());
-                } else {
-                    copy.options.push((key, value));
-                }
-            }
-        }
-    }
-    Ok(copy)
-}
-
-fn copy_option(cursor: &mut Cursor<'_>) -> Result<(String, String), SqlError> {
-    let key = match cursor.string() {
-        Some(key) => key.to_lowercase(),
-        None => cursor.dotted("an option")?.to_lowercase(),
-    };
-    cursor.token(&Token::Eq);
-    if matches!(cursor.peek(), Token::Comma | Token::RParen) {
-        return Ok((key, "true".to_owned()));
-    }
-    Ok((key, ddl::option_value(cursor)?))
 }

@@ -104,7 +104,7 @@ pub enum Statement {
         name: TableName,
     },
     /// INSERT.
-    Insert(Insert),
+    Insert(Box<Insert>),
     /// UPDATE.
     Update(Update),
     /// DELETE.
@@ -141,6 +141,8 @@ pub enum Statement {
     Explain(Explain),
     /// COPY .. TO.
     Copy(Copy),
+    /// COPY .. FROM.
+    CopyFrom(Box<CopyFrom>),
     /// VACUUM.
     Vacuum(Vacuum),
     /// RESTORE.
@@ -219,6 +221,15 @@ pub struct Constraint {
     pub expression: String,
 }
 
+/// `[CONSTRAINT name] PRIMARY KEY (..) NOT ENFORCED`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrimaryKey {
+    /// Its name, when said.
+    pub name: Option<String>,
+    /// The columns.
+    pub columns: Vec<String>,
+}
+
 /// CREATE TABLE.
 #[derive(Clone, Debug)]
 pub struct CreateTable {
@@ -232,6 +243,8 @@ pub struct CreateTable {
     pub columns: Vec<ColumnDef>,
     /// CHECK, of columns and of the table.
     pub constraints: Vec<Constraint>,
+    /// PRIMARY KEY, of a column or of the table.
+    pub primary_key: Option<PrimaryKey>,
     /// PARTITIONED BY.
     pub partition_columns: Vec<String>,
     /// CLUSTER BY.
@@ -329,6 +342,13 @@ pub enum AlterAction {
     ClusterBy(Vec<Vec<String>>),
     /// ADD CONSTRAINT.
     AddConstraint(Constraint),
+    /// ADD PRIMARY KEY.
+    AddPrimaryKey(PrimaryKey),
+    /// DROP PRIMARY KEY.
+    DropPrimaryKey {
+        /// IF EXISTS.
+        if_exists: bool,
+    },
     /// DROP CONSTRAINT.
     DropConstraint {
         /// Its name.
@@ -373,10 +393,52 @@ pub struct Insert {
     pub overwrite: bool,
     /// The table.
     pub table: TableName,
+    /// AS.
+    pub alias: Option<String>,
     /// The columns named, empty for all in order.
     pub columns: Vec<String>,
+    /// BY NAME: the query's columns go to those of the same names.
+    pub by_name: bool,
+    /// DEFAULT VALUES: one row of what the table's rules say; `query` means nothing then.
+    pub default_values: bool,
+    /// REPLACE WHERE: the rows for which it is true are replaced.
+    pub replace_where: Option<Expr>,
     /// VALUES or SELECT.
     pub query: Box<Query>,
+    /// ON CONFLICT.
+    pub conflict: Option<Conflict>,
+    /// RETURNING, as a SELECT without FROM.
+    pub returning: Option<Box<Query>>,
+}
+
+impl Insert {
+    /// Whether more than the columns of the table decides what is done, or returned.
+    pub(crate) fn reads_its_table(&self) -> bool {
+        self.conflict.is_some() || self.replace_where.is_some() || self.returning.is_some()
+    }
+}
+
+/// ON CONFLICT.
+#[derive(Clone, Debug)]
+pub struct Conflict {
+    /// The columns of the key as written; none: the table's primary key.
+    pub key: Vec<String>,
+    /// What is done with a row whose key is there.
+    pub action: ConflictAction,
+}
+
+/// What ON CONFLICT does.
+#[derive(Clone, Debug)]
+pub enum ConflictAction {
+    /// DO NOTHING: the row is left out.
+    Nothing,
+    /// DO UPDATE: the row that is there changes.
+    Update {
+        /// SET, with column names as written.
+        assignments: Vec<(String, Expr)>,
+        /// WHERE.
+        filter: Option<Expr>,
+    },
 }
 
 /// UPDATE.
@@ -390,6 +452,8 @@ pub struct Update {
     pub assignments: Vec<(String, Expr)>,
     /// WHERE.
     pub filter: Option<Expr>,
+    /// RETURNING, as a SELECT without FROM.
+    pub returning: Option<Box<Query>>,
 }
 
 /// DELETE.
@@ -401,6 +465,8 @@ pub struct Delete {
     pub alias: Option<String>,
     /// WHERE.
     pub filter: Option<Expr>,
+    /// RETURNING, as a SELECT without FROM.
+    pub returning: Option<Box<Query>>,
 }
 
 /// SHOW.
@@ -439,6 +505,21 @@ pub struct Copy {
     pub query: Box<Query>,
     /// Where to: a path or URL.
     pub target: String,
+    /// The format, when said.
+    pub format: Option<String>,
+    /// Other options, keys in lower case.
+    pub options: Vec<(String, String)>,
+}
+
+/// COPY .. FROM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyFrom {
+    /// The table.
+    pub table: TableName,
+    /// The columns of the file in its order, when said.
+    pub columns: Vec<String>,
+    /// The files: a path with `*` and `?`, or a URL.
+    pub source: String,
     /// The format, when said.
     pub format: Option<String>,
     /// Other options, keys in lower case.

@@ -344,6 +344,42 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Lets `read` have the tokens up to where `ends` holds first, outside of brackets; it is
+    /// asked how many tokens ahead.
+    pub(crate) fn before<T>(
+        &mut self,
+        ends: impl Fn(&Self, usize) -> bool,
+        read: impl FnOnce(&mut Self) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let (mut depth, mut ahead) = (0_usize, 0);
+        loop {
+            match self.peek_at(ahead) {
+                Token::EOF => break,
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                _ if depth == 0 && ends(self, ahead) => break,
+                _ => {}
+            }
+            ahead += 1;
+        }
+        let rest = self
+            .tokens
+            .split_off((self.at + ahead).min(self.tokens.len()));
+        let value = read(self);
+        if value.is_ok() {
+            self.expect_end()?;
+        }
+        self.tokens.extend(rest);
+        value
+    }
+
+    /// Puts another word in the place of the one under the cursor.
+    pub(crate) fn replace_word(&mut self, word: &str) {
+        if let Some(token) = self.tokens.get_mut(self.at) {
+            token.token = Token::make_word(word, None);
+        }
+    }
+
     /// The items of the SELECT that begins here (behind its WITH, if any), each as written;
     /// empty when no SELECT begins here.
     pub(crate) fn select_items(&self) -> Vec<String> {

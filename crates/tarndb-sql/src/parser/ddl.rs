@@ -7,8 +7,9 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::error::SqlError;
 use crate::name::same;
-use crate::parser::ast::{AlterAction, ColumnDef, Constraint, CreateTable, Statement, TableName};
+use crate::parser::ast::{AlterAction, ColumnDef, CreateTable, Statement, TableName};
 use crate::parser::cursor::Cursor;
+use crate::parser::rule::Constraints;
 use crate::parser::{alter, clone, dml, rule, types};
 
 /// A statement of this module; the cursor stands on its first word.
@@ -114,7 +115,14 @@ fn alter_action(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
     if let Some(action) = alter::column_action(cursor)? {
         return Ok(action);
     }
+    if cursor.words(&["drop", "primary", "key"]) {
+        let if_exists = cursor.words(&["if", "exists"]);
+        return Ok(AlterAction::DropPrimaryKey { if_exists });
+    }
     if cursor.word("add") {
+        if let Some(key) = rule::primary_key(cursor, None)? {
+            return Ok(AlterAction::AddPrimaryKey(key));
+        }
         if let Some(constraint) = rule::constraint(cursor)? {
             return Ok(AlterAction::AddConstraint(constraint));
         }
@@ -212,7 +220,7 @@ fn create_table(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, 
         let cloned = clone::clone(cursor, name, or_replace, if_not_exists)?;
         return Ok(Statement::CloneTable(Box::new(cloned)));
     }
-    let mut constraints = Vec::new();
+    let mut constraints = Constraints::default();
     let columns = if cursor.peek() == &Token::LParen {
         let items = cursor.list(|cursor| table_item(cursor, &mut constraints))?;
         items.into_iter().flatten().collect()
@@ -224,7 +232,8 @@ fn create_table(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, 
         or_replace,
         if_not_exists,
         columns,
-        constraints,
+        constraints: constraints.checks,
+        primary_key: constraints.primary_key,
         partition_columns: Vec::new(),
         cluster_columns: Vec::new(),
         options: Vec::new(),
@@ -297,34 +306,28 @@ fn partition_column(cursor: &mut Cursor<'_>) -> Result<(String, Option<ColumnDef
 /// A column of CREATE TABLE, or a constraint of the table, which is none.
 fn table_item(
     cursor: &mut Cursor<'_>,
-    constraints: &mut Vec<Constraint>,
+    constraints: &mut Constraints,
 ) -> Result<Option<ColumnDef>, SqlError> {
-    match rule::constraint(cursor)? {
-        Some(constraint) => {
-            constraints.push(constraint);
-            Ok(None)
-        }
-        None => column(cursor, constraints).map(Some),
+    match constraints.take(cursor)? {
+        true => Ok(None),
+        false => column(cursor, constraints).map(Some),
     }
 }
 
 /// A column where no constraint can stand.
 pub(crate) fn plain_column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
-    let mut constraints = Vec::new();
+    let mut constraints = Constraints::default();
     let column = column(cursor, &mut constraints)?;
-    if constraints.is_empty() {
+    if constraints.checks.is_empty() && constraints.primary_key.is_none() {
         return Ok(column);
     }
     Err(cursor.unsupported(
-        "a CHECK with the column",
+        "a constraint with the column",
         "add the constraint afterwards: ALTER TABLE .. ADD CONSTRAINT",
     ))
 }
 
-fn column(
-    cursor: &mut Cursor<'_>,
-    constraints: &mut Vec<Constraint>,
-) -> Result<ColumnDef, SqlError> {
+fn column(cursor: &mut Cursor<'_>, constraints: &mut Constraints) -> Result<ColumnDef, SqlError> {
     let constraint = ["constraint", "primary", "unique", "foreign", "check"];
     if cursor.at_any(&constraint) && matches!(cursor.peek_at(1), Token::LParen | Token::Word(_)) {
         let second = ["key", "("];
@@ -346,8 +349,8 @@ fn column(
         rule: None,
     };
     loop {
-        if let Some(constraint) = rule::constraint(cursor)? {
-            constraints.push(constraint);
+        if constraints.take_of_column(cursor, &column.name)? {
+            // Noted.
         } else if cursor.words(&["not", "null"]) {
             column.nullable = false;
         } else if cursor.word("comment") {
@@ -375,7 +378,8 @@ fn constraint_error(cursor: &Cursor<'_>) -> SqlError {
         "the constraint {}",
         cursor.peek().to_string().to_uppercase()
     );
-    cursor.unsupported(&what, "NOT NULL and CHECK (..) are there")
+    let hint = "NOT NULL, CHECK (..) and PRIMARY KEY (..) NOT ENFORCED are there";
+    cursor.unsupported(&what, hint)
 }
 
 fn option(cursor: &mut Cursor<'_>) -> Result<(String, String), SqlError> {

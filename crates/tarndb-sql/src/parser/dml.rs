@@ -1,6 +1,6 @@
 //! INSERT, UPDATE, DELETE and queries.
 //!
-//! Invariant: a clause that would change what is written (LIMIT, RETURNING, ON CONFLICT, USING,
+//! Invariant: a clause that would change what is written (LIMIT, USING,
 //! FROM) is refused by name; it is never read over.
 
 use datafusion::sql::sqlparser::ast::{
@@ -10,15 +10,16 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::error::SqlError;
 use crate::name::same;
-use crate::parser::ast::{Delete, Insert, Statement, TableName, Update};
+use crate::parser::ast::{Delete, Statement, TableName, Update};
 use crate::parser::cursor::Cursor;
+use crate::parser::insert;
 use crate::parser::source::Source;
 use crate::query::is_computed;
 
 /// A statement of this module; the cursor stands on its first word.
 pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if cursor.word("insert") {
-        return insert(cursor).map(Statement::Insert);
+        return insert::insert(cursor).map(|insert| Statement::Insert(Box::new(insert)));
     }
     if cursor.word("update") {
         return update(cursor).map(Statement::Update);
@@ -89,7 +90,7 @@ pub(crate) fn all_of(name: &TableName) -> Result<Box<Query>, SqlError> {
 }
 
 /// Names what the outermost SELECT computes by its text as written, where that is one line.
-fn name_items(body: &mut SetExpr, texts: Vec<String>) {
+pub(super) fn name_items(body: &mut SetExpr, texts: Vec<String>) {
     match body {
         SetExpr::SetOperation { left, .. } => name_items(left, texts),
         SetExpr::Select(select) if select.projection.len() == texts.len() => {
@@ -113,48 +114,6 @@ fn complete_select(select: &mut Select) {
     }
 }
 
-fn insert(cursor: &mut Cursor<'_>) -> Result<Insert, SqlError> {
-    if cursor.at_word("or") {
-        return Err(cursor.unsupported(
-            "INSERT OR",
-            "INSERT OVERWRITE replaces a table's rows, UPDATE and INSERT in one transaction some",
-        ));
-    }
-    let overwrite = cursor.word("overwrite");
-    if !overwrite {
-        cursor.expect_word("into")?;
-    } else {
-        cursor.word("into");
-    }
-    cursor.word("table");
-    let table = cursor.table_name()?;
-    if cursor.at_word("partition") {
-        return Err(cursor.unsupported(
-            "PARTITION",
-            "DELETE the partition's rows and INSERT the new ones in one transaction",
-        ));
-    }
-    let mut columns = Vec::new();
-    let is_query = ["select", "with", "values", "table", "from"]
-        .iter()
-        .any(|word| cursor.at_word_ahead(1, word))
-        || cursor.peek_at(1) == &Token::LParen;
-    if cursor.peek() == &Token::LParen && !is_query {
-        columns = cursor.list(|c| c.identifier("a column"))?;
-    }
-    if cursor.words(&["default", "values"]) {
-        return Err(cursor.unsupported("DEFAULT VALUES", "columns have no defaults: say NULL"));
-    }
-    let query = query(cursor)?;
-    refuse_tail(cursor, &["returning", "on"])?;
-    Ok(Insert {
-        overwrite,
-        table,
-        columns,
-        query,
-    })
-}
-
 fn update(cursor: &mut Cursor<'_>) -> Result<Update, SqlError> {
     let table = cursor.table_name()?;
     let alias = alias(cursor, &["set"])?;
@@ -165,12 +124,14 @@ fn update(cursor: &mut Cursor<'_>) -> Result<Update, SqlError> {
     }
     refuse_tail(cursor, &["from"])?;
     let filter = filter(cursor)?;
-    refuse_tail(cursor, &["limit", "order", "returning"])?;
+    refuse_tail(cursor, &["limit", "order"])?;
+    let returning = insert::returning(cursor)?;
     Ok(Update {
         table,
         alias,
         assignments,
         filter,
+        returning,
     })
 }
 
@@ -193,9 +154,16 @@ fn assignment(
         name = cursor.identifier("a column")?;
     }
     cursor.expect(&Token::Eq)?;
-    if cursor.at_word("default") {
-        return Err(cursor.unsupported("DEFAULT", "columns have no defaults: say NULL"));
+    Ok((name, cursor.engine(|parser| parser.parse_expr())?))
+}
+
+/// `column = expression`, where the table is not named.
+pub(super) fn bare_assignment(cursor: &mut Cursor<'_>) -> Result<(String, Expr), SqlError> {
+    if cursor.peek() == &Token::LParen {
+        return Err(cursor.unsupported("SET (a, b) = ..", "assign each column by itself"));
     }
+    let name = cursor.identifier("a column")?;
+    cursor.expect(&Token::Eq)?;
     Ok((name, cursor.engine(|parser| parser.parse_expr())?))
 }
 
@@ -205,11 +173,13 @@ fn delete(cursor: &mut Cursor<'_>) -> Result<Delete, SqlError> {
     let alias = alias(cursor, &["where", "using", "limit", "order", "returning"])?;
     refuse_tail(cursor, &["using"])?;
     let filter = filter(cursor)?;
-    refuse_tail(cursor, &["limit", "order", "returning"])?;
+    refuse_tail(cursor, &["limit", "order"])?;
+    let returning = insert::returning(cursor)?;
     Ok(Delete {
         table,
         alias,
         filter,
+        returning,
     })
 }
 
@@ -223,7 +193,7 @@ fn alias(cursor: &mut Cursor<'_>, not: &[&str]) -> Result<Option<String>, SqlErr
     }
 }
 
-fn filter(cursor: &mut Cursor<'_>) -> Result<Option<Expr>, SqlError> {
+pub(super) fn filter(cursor: &mut Cursor<'_>) -> Result<Option<Expr>, SqlError> {
     if cursor.word("where") {
         cursor.engine(|parser| parser.parse_expr()).map(Some)
     } else {
@@ -238,11 +208,6 @@ fn refuse_tail(cursor: &Cursor<'_>, words: &[&str]) -> Result<(), SqlError> {
             "LIMIT" | "ORDER" => (
                 "LIMIT in UPDATE and DELETE",
                 "choose the rows by a key: WHERE id IN (SELECT id FROM .. LIMIT n)",
-            ),
-            "RETURNING" => ("RETURNING", "select the rows in the same transaction"),
-            "ON" => (
-                "ON CONFLICT",
-                "UPDATE first, then INSERT what is missing, in a transaction",
             ),
             "USING" => ("DELETE .. USING", "use WHERE EXISTS (SELECT ..)"),
             _ => (

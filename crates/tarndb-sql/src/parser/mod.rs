@@ -9,10 +9,13 @@ mod admin;
 mod alter;
 pub(crate) mod ast;
 mod clone;
+mod copy;
 mod cursor;
 mod ddl;
 mod dialect;
 mod dml;
+mod insert;
+mod operator;
 mod rule;
 mod source;
 #[cfg(test)]
@@ -22,9 +25,9 @@ mod types;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use ast::{
-    AddedColumn, AlterAction, AsOf, CloneTable, ColumnDef, ColumnRule, Constraint, Copy,
-    CreateTable, Delete, Explain, Insert, Restore, RestoreTarget, Show, Statement, TableName,
-    Update, Vacuum,
+    AddedColumn, AlterAction, AsOf, CloneTable, ColumnDef, ColumnRule, Conflict, ConflictAction,
+    Constraint, Copy, CopyFrom, CreateTable, Delete, Explain, Insert, PrimaryKey, Restore,
+    RestoreTarget, Show, Statement, TableName, Update, Vacuum,
 };
 pub(crate) use types::parse_type;
 

@@ -7,7 +7,7 @@
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::error::SqlError;
-use crate::parser::ast::{ColumnRule, Constraint};
+use crate::parser::ast::{ColumnRule, Constraint, PrimaryKey};
 use crate::parser::cursor::Cursor;
 
 /// Words that end an expression without brackets around it.
@@ -25,6 +25,84 @@ const AFTER_DEFAULT: &[&str] = &[
     "first",
     "after",
 ];
+
+/// What CREATE TABLE says of its rows.
+#[derive(Debug, Default)]
+pub(crate) struct Constraints {
+    /// CHECK, of columns and of the table.
+    pub(crate) checks: Vec<Constraint>,
+    /// PRIMARY KEY.
+    pub(crate) primary_key: Option<PrimaryKey>,
+}
+
+impl Constraints {
+    /// Takes a constraint of the table; false when none follows.
+    pub(crate) fn take(&mut self, cursor: &mut Cursor<'_>) -> Result<bool, SqlError> {
+        if let Some(key) = primary_key(cursor, None)? {
+            self.set_primary_key(cursor, key)?;
+            return Ok(true);
+        }
+        let check = constraint(cursor)?;
+        let found = check.is_some();
+        self.checks.extend(check);
+        Ok(found)
+    }
+
+    /// The same behind the type of a column.
+    pub(crate) fn take_of_column(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        column: &str,
+    ) -> Result<bool, SqlError> {
+        if let Some(key) = primary_key(cursor, Some(column))? {
+            self.set_primary_key(cursor, key)?;
+            return Ok(true);
+        }
+        let check = constraint(cursor)?;
+        let found = check.is_some();
+        self.checks.extend(check);
+        Ok(found)
+    }
+
+    fn set_primary_key(&mut self, cursor: &Cursor<'_>, key: PrimaryKey) -> Result<(), SqlError> {
+        match self.primary_key.replace(key) {
+            None => Ok(()),
+            Some(_) => Err(cursor.error("a table has one PRIMARY KEY")),
+        }
+    }
+}
+
+/// `[CONSTRAINT name] PRIMARY KEY (..) NOT ENFORCED`, without the columns behind `column`;
+/// `None` when no such words follow.
+pub(crate) fn primary_key(
+    cursor: &mut Cursor<'_>,
+    column: Option<&str>,
+) -> Result<Option<PrimaryKey>, SqlError> {
+    let is_key = |c: &Cursor<'_>, ahead: usize| {
+        c.at_word_ahead(ahead, "primary") && c.at_word_ahead(ahead + 1, "key")
+    };
+    let named = cursor.at_word("constraint") && is_key(cursor, 2);
+    if !named && !is_key(cursor, 0) {
+        return Ok(None);
+    }
+    let name = match cursor.words(&["constraint"]) {
+        true => Some(cursor.identifier("a constraint name")?),
+        false => None,
+    };
+    let _ = cursor.words(&["primary", "key"]);
+    let columns = match column {
+        Some(column) => vec![column.to_owned()],
+        None => cursor.list(|c| c.identifier("a column"))?,
+    };
+    if !cursor.words(&["not", "enforced"]) {
+        return Err(cursor.unsupported(
+            "a PRIMARY KEY that is enforced",
+            "say PRIMARY KEY .. NOT ENFORCED, and INSERT .. ON CONFLICT, which adds no key twice",
+        ));
+    }
+    let _ = cursor.word("rely") || cursor.word("norely");
+    Ok(Some(PrimaryKey { name, columns }))
+}
 
 /// `[CONSTRAINT name] CHECK (..)`; `None` when neither word follows.
 pub(crate) fn constraint(cursor: &mut Cursor<'_>) -> Result<Option<Constraint>, SqlError> {
@@ -47,7 +125,7 @@ pub(crate) fn constraint(cursor: &mut Cursor<'_>) -> Result<Option<Constraint>, 
                 "the constraint {}",
                 cursor.peek().to_string().to_uppercase()
             ),
-            "NOT NULL and CHECK (..) are there",
+            "NOT NULL, CHECK (..) and PRIMARY KEY (..) NOT ENFORCED are there",
         )),
         None => Ok(None),
     }

@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Toke
 
 use crate::error::{SqlError, SyntaxError};
 use crate::parser::dialect::TarnDialect;
+use crate::parser::operator::without_signs;
 
 /// A script and its tokens without white space and comments.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ impl<'a> Source<'a> {
         source.tokens = tokens
             .into_iter()
             .filter(|t| !matches!(t.token, Token::Whitespace(_) | Token::EOF))
+            .flat_map(without_signs)
             .collect();
         Ok(source)
     }

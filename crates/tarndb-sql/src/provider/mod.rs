@@ -9,7 +9,7 @@ pub(crate) mod damage;
 pub(crate) mod float_bounds;
 pub(crate) mod kept;
 mod own;
-mod predicate;
+pub(crate) mod predicate;
 mod prune;
 mod reader;
 pub(crate) mod reads;

@@ -144,7 +144,7 @@ fn read_of(table: &TarnTable, session: &dyn Session, filters: &[Expr]) -> ScanRe
 }
 
 /// Whether the filter is decided by the row and by nothing else.
-fn is_pure(filter: &Expr, table: &TarnTable) -> bool {
+pub(crate) fn is_pure(filter: &Expr, table: &TarnTable) -> bool {
     let impure = |expr: &Expr| match expr {
         Expr::ScalarFunction(call) => call.func.signature().volatility != Volatility::Immutable,
         Expr::Column(column) => !table
@@ -165,7 +165,7 @@ fn is_pure(filter: &Expr, table: &TarnTable) -> bool {
 }
 
 /// The filter as SQL, with the columns as the table spells them; long ones are cut.
-fn text(filter: &Expr, table: &TarnTable) -> String {
+pub(crate) fn text(filter: &Expr, table: &TarnTable) -> String {
     const SHOWN: usize = 200;
     let fields = &table.pinned().state.schema.fields;
     let spelled = filter.clone().transform(|expr| {

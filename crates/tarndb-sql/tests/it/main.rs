@@ -4,22 +4,27 @@
 
 mod attach;
 mod cases;
+mod cases_writes;
 mod clones;
+mod copy;
 mod damage;
 mod dml;
 mod features;
 mod files;
 mod fixtures;
 mod import;
+mod insert;
 mod names;
 mod native;
 mod numbers;
 mod pruning;
 mod query;
 mod requests;
+mod returning;
 mod rules;
 mod serializable;
 mod support;
 mod transaction;
 mod travel;
 mod types;
+mod upsert;
