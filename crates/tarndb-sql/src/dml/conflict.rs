@@ -249,7 +249,8 @@ async fn plan(
     let changes = match (&conflict.action, &update.filter) {
         (ConflictAction::Nothing, _) => truth(false),
         (_, None) => truth(true),
-        (_, Some(filter)) => Expr::Nested(Box::new(filter.clone())),
+        // Of anything but a condition the planner says so.
+        (_, Some(filter)) => Expr::IsTrue(Box::new(Expr::Nested(Box::new(filter.clone())))),
     };
     items.push(named(changes, CHANGES));
     items.push(named(column(ROW), ROW));

@@ -96,13 +96,14 @@ fn lines_of(batch: &RecordBatch, rows: usize) -> u64 {
 pub(super) fn read(source: &Source, reading: &Reading, sink: Sink<'_>) -> Result<(), SqlError> {
     let names = column_names(source, reading.header, reading.delimiter)?;
     let mapping = if !reading.columns.is_empty() {
+        let mapping = Mapping::by_name(source, reading, &reading.columns)?;
         let (width, expected) = (names.len(), reading.columns.len());
         if width != expected {
             return Err(source.failed(format!(
                 "has {width} columns where the statement names {expected}"
             )));
         }
-        Mapping::by_name(source, reading, &reading.columns)?
+        mapping
     } else if reading.header {
         Mapping::by_name(source, reading, &names)?
     } else {

@@ -253,7 +253,7 @@ async fn ex_08_foreign_types_are_widened_or_refused_alike_on_every_write() {
         "u16|INT",
         "u32|BIGINT",
         "u64|DECIMAL(20,0)",
-        "dict|STRING",
+        "dict|VARCHAR",
     ] {
         assert!(types.contains(column), "{column}: {types}");
     }
