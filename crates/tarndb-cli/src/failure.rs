@@ -31,6 +31,8 @@ pub(crate) struct Failure {
     /// Lines that show the place: the statement and a caret.
     shown: Vec<String>,
     advice: Option<String>,
+    /// Line and column of the script, from 1, where a statement has it.
+    position: Option<(usize, usize)>,
 }
 
 impl Failure {
@@ -41,6 +43,7 @@ impl Failure {
             place: None,
             shown: Vec::new(),
             advice: None,
+            position: None,
         }
     }
 
@@ -117,19 +120,22 @@ impl Failure {
     /// The failure of one statement of `text`: shows its line with a caret below the place.
     pub(crate) fn of_statement(error: &tarndb::Error, text: &str, origin: Option<&str>) -> Self {
         let mut failure = Self::from(error);
-        let Some((line, column)) = error.position() else {
-            return failure;
-        };
+        if let Some(position) = failure.position {
+            failure.show(position, text, origin);
+        }
+        failure
+    }
+
+    fn show(&mut self, (line, column): (usize, usize), text: &str, origin: Option<&str>) {
         let place = match origin {
             Some(origin) => format!("{origin}, line {line}, column {column}"),
             None => format!("line {line}, column {column}"),
         };
-        failure.place = Some(match failure.place.take() {
+        self.place = Some(match self.place.take() {
             Some(other) => format!("{place}; {other}"),
             None => place,
         });
-        failure.shown = caret(text, line, column);
-        failure
+        self.shown = caret(text, line, column);
     }
 
     /// Adds where in a script of several statements the failed one begins.
@@ -139,6 +145,10 @@ impl Failure {
         text: &str,
         origin: Option<&str>,
     ) -> Self {
+        if let Some(position) = self.position.filter(|_| self.shown.is_empty()) {
+            self.show(position, text, origin);
+            return self;
+        }
         let whole = text.trim().trim_end_matches(';').trim_end();
         if self.is_interrupt() || self.is_silent() || (origin.is_none() && whole == statement.text)
         {
@@ -200,6 +210,7 @@ impl From<&tarndb::Error> for Failure {
             place: error.context().map(str::to_owned),
             shown: Vec::new(),
             advice: Some(error.advice().to_owned()).filter(|text| !text.is_empty()),
+            position: error.position(),
         }
     }
 }

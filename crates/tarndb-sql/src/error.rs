@@ -5,6 +5,7 @@
 //! Does not: format causes into the text; `source` keeps them.
 //! Spec: docs/sql/errors.md.
 
+mod place;
 pub(crate) mod translate;
 
 use std::fmt;
@@ -201,6 +202,40 @@ pub enum SqlError {
     /// BEGIN inside a transaction.
     #[error("a transaction is open already")]
     TransactionOpen,
+    /// A savepoint that is not there.
+    #[error("savepoint {name} does not exist")]
+    UnknownSavepoint {
+        /// As written.
+        name: String,
+    },
+    /// A prepared statement that is not there.
+    #[error("prepared statement {name} does not exist")]
+    UnknownPrepared {
+        /// As written.
+        name: String,
+    },
+    /// A prepared statement that is there already.
+    #[error("prepared statement {name} exists already")]
+    PreparedExists {
+        /// As written.
+        name: String,
+    },
+    /// A type that is none.
+    #[error("type {name} does not exist")]
+    UnknownType {
+        /// As written.
+        name: String,
+    },
+    /// Another number of arguments than parameters.
+    #[error("prepared statement {name} takes {}, not {given}", counted(*expected, "argument"))]
+    ArgumentCount {
+        /// The prepared statement.
+        name: String,
+        /// Its parameters.
+        expected: usize,
+        /// Arguments given.
+        given: usize,
+    },
     /// COMMIT or ROLLBACK without a transaction.
     #[error("there is no open transaction")]
     NoTransaction,
@@ -275,6 +310,11 @@ impl SqlError {
             Self::Setting { .. } | Self::TableOption { .. } => "22023",
             Self::TransactionFailed => "25P02",
             Self::TransactionOpen => "25001",
+            Self::UnknownSavepoint { .. } => "3B001",
+            Self::UnknownPrepared { .. } => "26000",
+            Self::PreparedExists { .. } => "42P05",
+            Self::ArgumentCount { .. } => "42601",
+            Self::UnknownType { .. } => "42704",
             Self::NoTransaction => "25P01",
             Self::File { .. } => "58030",
             Self::FileValue(_) => "22P02",
@@ -338,6 +378,12 @@ impl SqlError {
             ),
             Self::TransactionFailed => Some("say ROLLBACK, then begin again".to_owned()),
             Self::TransactionOpen => Some("COMMIT or ROLLBACK it first".to_owned()),
+            Self::NoTransaction => Some("say BEGIN first".to_owned()),
+            Self::UnknownSavepoint { .. } => {
+                Some("savepoints go with their transaction, and with earlier ones".to_owned())
+            }
+            Self::UnknownPrepared { .. } => Some("PREPARE it in this session first".to_owned()),
+            Self::PreparedExists { .. } => Some("DEALLOCATE it first".to_owned()),
             Self::Db(source) if source.is_retryable() => {
                 Some("run the transaction again".to_owned())
             }

@@ -47,7 +47,9 @@ pub use options::SessionOptions;
 pub use outcome::{Outcome, RowStream};
 pub use parser::{
     AddedColumn, AlterAction, AsOf, CloneTable, ColumnDef, ColumnRule, Conflict, ConflictAction,
-    Constraint, Copy, CopyFrom, CreateTable, Delete, Explain, Insert, ParsedStatement, PrimaryKey,
-    Restore, RestoreTarget, Show, Statement, TableName, Update, Vacuum, is_incomplete, parse,
+    Constraint, Copy, CopyFrom, CreateTable, Delete, Explain, Insert, ParsedStatement, Prepared,
+    PrimaryKey, Restore, RestoreTarget, Savepoint, Show, Statement, TableName, Update, Vacuum,
+    is_incomplete, parse,
+    template::{Argument, Parameter, Template},
 };
 pub use session::Session;

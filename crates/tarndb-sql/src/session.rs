@@ -3,7 +3,7 @@
 //! Invariant: outside BEGIN every statement is a transaction of its own and runs again by
 //! itself after a retryable conflict, on a new snapshot, until its time is up. Inside one, a
 //! failed statement ends the transaction's use: everything is refused until ROLLBACK (or
-//! COMMIT, which then rolls back). What was not committed is never visible to anybody.
+//! COMMIT, which then rolls back), or ROLLBACK TO a savepoint. What was not committed is never visible to anybody.
 //! Spec: docs/sql/transactions.md.
 
 use std::ops::ControlFlow;
@@ -15,14 +15,20 @@ use tarndb_db::{Database, ErrorKind, Retry, RetryPolicy, Transaction, TxnOptions
 use tarndb_delta::DeltaCodec;
 use tarndb_types::{TxnId, TxnRef};
 
+mod prepared;
+mod savepoint;
+
 use crate::dml::Change;
 use crate::engine::Engine;
 use crate::error::SqlError;
 use crate::name::Spelling;
 use crate::options::SessionOptions;
 use crate::outcome::Outcome;
-use crate::parser::{self, Explain, ParsedStatement, Show, Statement};
+use crate::parser::{self, Explain, ParsedStatement, Savepoint, Show, Statement};
 use crate::query::{Scope, Storage};
+use prepared::PreparedStatements;
+use savepoint::Savepoints;
+
 use crate::{
     attach, copy, copy_from, explain, native, native_alter, restore, setting, show, vacuum,
 };
@@ -34,8 +40,9 @@ enum Mode {
     Auto,
     /// A transaction.
     Open(Box<Transaction>),
-    /// A transaction that failed; its changes are gone already.
-    Failed,
+    /// A transaction that failed; it is kept while a savepoint may bring it back, else its
+    /// changes are gone already.
+    Failed(Option<Box<Transaction>>),
 }
 
 /// One user's conversation with a database. Not shared: statements run one at a time.
@@ -46,6 +53,8 @@ pub struct Session {
     pub(crate) storage: Storage,
     pub(crate) options: SessionOptions,
     mode: Mode,
+    savepoints: Savepoints,
+    prepared: PreparedStatements,
     last_txn: Option<TxnRef>,
     notices: Vec<String>,
 }
@@ -67,6 +76,8 @@ impl Session {
         };
         let (mode, last_txn, notices) = (Mode::Auto, None, Vec::new());
         Ok(Self {
+            savepoints: Savepoints::default(),
+            prepared: PreparedStatements::default(),
             db,
             engine,
             storage,
@@ -97,7 +108,7 @@ impl Session {
 
     /// Whether the open transaction has failed, so that only ROLLBACK helps.
     pub fn is_failed(&self) -> bool {
-        matches!(self.mode, Mode::Failed)
+        matches!(self.mode, Mode::Failed(_))
     }
 
     /// The open transaction, else the last one that was committed here.
@@ -150,18 +161,25 @@ impl Session {
             }
             Statement::Commit => return self.commit().await,
             Statement::Rollback => return Ok(self.rollback()),
+            Statement::Savepoint(savepoint) => return self.savepoint(savepoint),
+            Statement::Prepared(prepared) if !self.is_failed() => {
+                return Box::pin(self.prepared(prepared)).await;
+            }
             Statement::Vacuum(statement) if !self.in_transaction() => {
                 return Box::pin(vacuum::run(self, statement)).await;
             }
             _ => {}
         }
-        match std::mem::replace(&mut self.mode, Mode::Failed) {
-            Mode::Failed => Err(SqlError::TransactionFailed),
+        match std::mem::replace(&mut self.mode, Mode::Failed(None)) {
+            Mode::Failed(kept) => {
+                self.mode = Mode::Failed(kept);
+                Err(SqlError::TransactionFailed)
+            }
             Mode::Open(mut txn) => {
                 // The mode stays failed when the call is dropped half-way.
-                let outcome = Box::pin(self.run(&mut txn, statement)).await?;
+                let ran = Box::pin(self.run(&mut txn, statement)).await;
                 self.mode = Mode::Open(txn);
-                Ok(outcome)
+                ran.inspect_err(|_| self.fail())
             }
             Mode::Auto => {
                 self.mode = Mode::Auto;
@@ -199,22 +217,57 @@ impl Session {
         Ok(())
     }
 
-    /// Marks an open transaction as failed and forgets its changes: what every error of
-    /// [`Self::execute`] does. For callers that meet an error while they read the rows of an
-    /// outcome.
+    /// Marks an open transaction as failed and forgets its changes, but for those before a
+    /// savepoint: what every error of [`Self::execute`] does. For callers that meet an error
+    /// while they read the rows of an outcome.
     pub fn fail(&mut self) {
-        if let Mode::Open(_) = self.mode {
-            self.mode = Mode::Failed;
+        self.mode = match std::mem::replace(&mut self.mode, Mode::Auto) {
+            Mode::Open(txn) => Mode::Failed((!self.savepoints.is_empty()).then_some(txn)),
+            mode => mode,
+        };
+    }
+
+    fn savepoint(&mut self, statement: &Savepoint) -> Result<Outcome, SqlError> {
+        let done = self.do_savepoint(statement);
+        if done.is_err() {
+            self.fail();
         }
+        done
+    }
+
+    fn do_savepoint(&mut self, statement: &Savepoint) -> Result<Outcome, SqlError> {
+        let tag = match (statement, &mut self.mode) {
+            (_, Mode::Auto) => {
+                return Err(SqlError::NoTransaction);
+            }
+            (Savepoint::RollbackTo(name), Mode::Open(txn) | Mode::Failed(Some(txn))) => {
+                self.savepoints.back_to(name, txn)?;
+                self.mode = match std::mem::replace(&mut self.mode, Mode::Auto) {
+                    Mode::Failed(Some(txn)) => Mode::Open(txn),
+                    mode => mode,
+                };
+                statement.tag()
+            }
+            (_, Mode::Failed(_)) => return Err(SqlError::TransactionFailed),
+            (Savepoint::Set(name), Mode::Open(txn)) => {
+                self.savepoints.set(name, txn);
+                statement.tag()
+            }
+            (Savepoint::Release(name), Mode::Open(_)) => {
+                self.savepoints.release(name)?;
+                statement.tag()
+            }
+        };
+        Ok(Outcome::Done { tag })
     }
 
     async fn begin(&mut self, isolation: tarndb_txn::Isolation) -> Result<Outcome, SqlError> {
         match self.mode {
             Mode::Open(_) => {
-                self.mode = Mode::Failed;
+                self.fail();
                 return Err(SqlError::TransactionOpen);
             }
-            Mode::Failed => return Err(SqlError::TransactionFailed),
+            Mode::Failed(_) => return Err(SqlError::TransactionFailed),
             Mode::Auto => {}
         }
         self.engine.functions.pins.clear();
@@ -223,17 +276,19 @@ impl Session {
             id: self.take_id(),
             ..Default::default()
         };
+        self.savepoints.clear();
         self.mode = Mode::Open(Box::new(self.db.begin(options).await?));
         Ok(Outcome::Done { tag: "BEGIN" })
     }
 
     async fn commit(&mut self) -> Result<Outcome, SqlError> {
+        self.savepoints.clear();
         match std::mem::replace(&mut self.mode, Mode::Auto) {
             Mode::Auto => {
                 self.notices.push("there is no open transaction".to_owned());
                 Ok(Outcome::Done { tag: "COMMIT" })
             }
-            Mode::Failed => {
+            Mode::Failed(_) => {
                 self.notices
                     .push("the transaction had failed: it was rolled back".to_owned());
                 Ok(Outcome::Done { tag: "ROLLBACK" })
@@ -249,6 +304,7 @@ impl Session {
         if let Mode::Auto = self.mode {
             self.notices.push("there is no open transaction".to_owned());
         }
+        self.savepoints.clear();
         self.mode = Mode::Auto;
         Outcome::Done { tag: "ROLLBACK" }
     }
@@ -280,9 +336,12 @@ impl Session {
 
     /// The open transaction, taken out so that it can be used beside the session.
     pub(crate) fn take_open(&mut self) -> Result<Option<Box<Transaction>>, SqlError> {
-        match std::mem::replace(&mut self.mode, Mode::Failed) {
+        match std::mem::replace(&mut self.mode, Mode::Failed(None)) {
             Mode::Open(txn) => Ok(Some(txn)),
-            Mode::Failed => Err(SqlError::TransactionFailed),
+            Mode::Failed(kept) => {
+                self.mode = Mode::Failed(kept);
+                Err(SqlError::TransactionFailed)
+            }
             Mode::Auto => {
                 self.mode = Mode::Auto;
                 Ok(None)
@@ -488,11 +547,13 @@ impl Session {
                 }),
             Statement::Vacuum(_) => Err(vacuum::refused()),
             Statement::Restore(statement) => restore::run(self, txn, statement).await,
-            Statement::Begin { .. } | Statement::Commit | Statement::Rollback => {
-                Err(SqlError::Internal {
-                    context: "a transaction inside a transaction",
-                })
-            }
+            Statement::Begin { .. }
+            | Statement::Commit
+            | Statement::Rollback
+            | Statement::Savepoint(_)
+            | Statement::Prepared(_) => Err(SqlError::Internal {
+                context: "a transaction inside a transaction",
+            }),
         }
     }
 

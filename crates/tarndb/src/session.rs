@@ -84,7 +84,10 @@ impl Session {
     /// Dropping the future cancels the statement; nothing of an autocommit statement becomes
     /// visible unless its commit was already on its way.
     pub async fn execute(&mut self, statement: &ParsedStatement) -> Result<Outcome> {
-        Ok(outcome(self.inner.execute(statement).await?))
+        let ran = self.inner.execute(statement).await;
+        Ok(outcome(
+            ran.map_err(|error| Error::of_statement(error, statement))?,
+        ))
     }
 
     /// Runs every statement of `text` and gives what the last one gave.

@@ -9,14 +9,20 @@ use tarndb_table::Field;
 use tarndb_txn::Isolation;
 
 use crate::error::SqlError;
-use crate::parser::ast::{Explain, Restore, RestoreTarget, Show, Statement, Vacuum};
+use crate::parser::ast::{Explain, Restore, RestoreTarget, Savepoint, Show, Statement, Vacuum};
 use crate::parser::cursor::Cursor;
 use crate::parser::{copy, ddl, parse_statement, types};
 
 /// BEGIN, COMMIT, ROLLBACK and their other spellings.
 pub(crate) fn transaction(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
-    if cursor.at_word("savepoint") || (cursor.at_word("rollback") && to_savepoint(cursor)) {
-        return Err(cursor.unsupported("SAVEPOINT", "a transaction is rolled back as a whole"));
+    if cursor.word("savepoint") {
+        let name = cursor.identifier("the name of a savepoint")?;
+        return Ok(Statement::Savepoint(Savepoint::Set(name)));
+    }
+    if cursor.word("release") {
+        cursor.word("savepoint");
+        let name = cursor.identifier("the name of a savepoint")?;
+        return Ok(Statement::Savepoint(Savepoint::Release(name)));
     }
     if cursor.words(&["start", "transaction"]) {
         return begin(cursor);
@@ -31,13 +37,14 @@ pub(crate) fn transaction(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
     }
     if cursor.word("rollback") || cursor.word("abort") {
         let _ = cursor.word("transaction") || cursor.word("work");
+        if cursor.word("to") {
+            cursor.word("savepoint");
+            let name = cursor.identifier("the name of a savepoint")?;
+            return Ok(Statement::Savepoint(Savepoint::RollbackTo(name)));
+        }
         return Ok(Statement::Rollback);
     }
     Err(cursor.expected("START TRANSACTION"))
-}
-
-fn to_savepoint(cursor: &Cursor<'_>) -> bool {
-    (1..3).any(|ahead| cursor.at_word_ahead(ahead, "to"))
 }
 
 fn begin(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {

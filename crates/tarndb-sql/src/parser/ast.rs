@@ -11,6 +11,8 @@ use datafusion::sql::sqlparser::ast::{Expr, Query};
 use tarndb_table::{ColumnPath, DataType, Field, Position};
 use tarndb_txn::Isolation;
 
+use crate::parser::template::{Argument, Template};
+
 /// `[schema.]table` as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableName {
@@ -41,6 +43,10 @@ pub enum Statement {
     Commit,
     /// ROLLBACK or ABORT.
     Rollback,
+    /// SAVEPOINT, ROLLBACK TO, RELEASE.
+    Savepoint(Savepoint),
+    /// PREPARE, EXECUTE, DEALLOCATE.
+    Prepared(Prepared),
     /// CONVERT TO DELTA.
     Convert {
         /// The folder.
@@ -147,6 +153,52 @@ pub enum Statement {
     Vacuum(Vacuum),
     /// RESTORE.
     Restore(Restore),
+}
+
+/// A statement about a savepoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Savepoint {
+    /// SAVEPOINT.
+    Set(String),
+    /// ROLLBACK TO.
+    RollbackTo(String),
+    /// RELEASE.
+    Release(String),
+}
+
+impl Savepoint {
+    /// The tag of the command.
+    pub(crate) fn tag(&self) -> &'static str {
+        match self {
+            Self::Set(_) => "SAVEPOINT",
+            Self::RollbackTo(_) => "ROLLBACK",
+            Self::Release(_) => "RELEASE",
+        }
+    }
+}
+
+/// A statement about a prepared statement.
+#[derive(Clone, Debug)]
+pub enum Prepared {
+    /// PREPARE.
+    Prepare {
+        /// The name that it gets.
+        name: String,
+        /// The statement.
+        template: Template,
+    },
+    /// EXECUTE.
+    Execute {
+        /// The prepared statement.
+        name: String,
+        /// Its arguments, in order.
+        arguments: Vec<Argument>,
+    },
+    /// DEALLOCATE.
+    Deallocate {
+        /// The prepared statement; `None` for ALL.
+        name: Option<String>,
+    },
 }
 
 /// RESTORE.

@@ -441,6 +441,16 @@ impl<'a> Cursor<'a> {
         .to_owned()
     }
 
+    /// The present place, for [`Self::text_since`].
+    pub(crate) fn place(&self) -> usize {
+        self.at
+    }
+
+    /// What was read since `place`, as written.
+    pub(crate) fn text_since(&self, place: usize) -> String {
+        self.text_of(self.tokens.get(place..self.at))
+    }
+
     /// Fails unless all tokens are used.
     pub(crate) fn expect_end(&self) -> Result<(), SqlError> {
         if self.is_end() {

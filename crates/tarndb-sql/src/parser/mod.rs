@@ -17,7 +17,8 @@ mod dml;
 mod insert;
 mod operator;
 mod rule;
-mod source;
+pub(crate) mod source;
+pub mod template;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -26,8 +27,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use ast::{
     AddedColumn, AlterAction, AsOf, CloneTable, ColumnDef, ColumnRule, Conflict, ConflictAction,
-    Constraint, Copy, CopyFrom, CreateTable, Delete, Explain, Insert, PrimaryKey, Restore,
-    RestoreTarget, Show, Statement, TableName, Update, Vacuum,
+    Constraint, Copy, CopyFrom, CreateTable, Delete, Explain, Insert, Prepared, PrimaryKey,
+    Restore, RestoreTarget, Savepoint, Show, Statement, TableName, Update, Vacuum,
 };
 pub(crate) use types::parse_type;
 
@@ -127,6 +128,7 @@ fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         "rollback",
         "abort",
         "savepoint",
+        "release",
     ]) {
         return admin::transaction(cursor);
     }
@@ -135,6 +137,9 @@ fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     if cursor.at_any(&["insert", "update", "delete", "merge"]) {
         return dml::statement(cursor);
+    }
+    if cursor.at_any(&["prepare", "execute", "deallocate"]) {
+        return template::statement(cursor).map(Statement::Prepared);
     }
     admin::statement(cursor)
 }

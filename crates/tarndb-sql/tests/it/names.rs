@@ -1,5 +1,7 @@
 //! Names: case kept, compared without.
 
+use tarndb_sql::Session;
+
 use crate::support::*;
 
 const TABLE: &str = "
@@ -127,4 +129,33 @@ async fn created_tables_keep_the_spelling_of_queries() {
         columns(&mut session, "SELECT * FROM copy").await,
         ["Id", "WhenIt"]
     );
+}
+
+#[tokio::test]
+async fn an_error_about_a_name_has_its_place_in_the_script() {
+    let mut session = setup("CREATE TABLE t (id INT)").await;
+    for (script, place) in [
+        ("SELECT 1; SELECT\n  id, naem FROM t", Some((2, 7))),
+        ("  SELECT id FROM main.tt", Some((1, 23))),
+        ("SELECT \u{e4}, sume(id) FROM t", Some((1, 8))),
+        ("SELECT sume(id) FROM t", Some((1, 8))),
+        ("INSERT INTO t (\"Nope\") VALUES (1)", Some((1, 16))),
+        ("UPDATE t SET id = t.nope", Some((1, 21))),
+        ("ROLLBACK TO nowhere", None),
+        ("SELECT 1 / 0", None),
+    ] {
+        let statements = Session::parse(script).unwrap();
+        let mut error = None;
+        for statement in &statements {
+            match session.execute(statement).await {
+                Ok(outcome) => {
+                    if let Err(failed) = outcome.collect().await {
+                        error = Some(failed.place_in(statement));
+                    }
+                }
+                Err(failed) => error = Some(failed.place_in(statement)),
+            }
+        }
+        assert_eq!(error, Some(place), "{script}");
+    }
 }

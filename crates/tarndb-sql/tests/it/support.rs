@@ -112,7 +112,8 @@ pub(crate) async fn rows(session: &mut Session, query: &str) -> String {
     text_of(outcome, query).await
 }
 
-async fn text_of(outcome: Outcome, query: &str) -> String {
+/// The rows of an outcome, as [`rows`] shows them.
+pub(crate) async fn text_of(outcome: Outcome, query: &str) -> String {
     let batches = match outcome.collect().await {
         Ok(batches) => batches,
         Err(error) => panic!("{query}\n{}", chain(&error)),

@@ -72,6 +72,16 @@ impl From<DbError> for Error {
     }
 }
 
+impl Error {
+    /// The error of a statement, with its place where it has one.
+    pub(crate) fn of_statement(error: SqlError, statement: &tarndb_sql::ParsedStatement) -> Self {
+        let position = error.place_in(statement);
+        let mut mapped = Self::from(error);
+        mapped.told.position = position;
+        mapped
+    }
+}
+
 impl From<SqlError> for Error {
     fn from(error: SqlError) -> Self {
         let kind = of_db(error.kind());
