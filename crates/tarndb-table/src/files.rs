@@ -142,6 +142,11 @@ impl Files {
         self.unpacked(StatsNeeded::None, &[])
     }
 
+    /// As [`Self::values`], with no statistics of packed files but their numbers of rows.
+    pub fn counted(&self) -> impl Iterator<Item = Arc<DataFile>> + Send + '_ {
+        self.unpacked(StatsNeeded::Columns(&[]), &[])
+    }
+
     /// As [`Self::without_statistics`], but for the packed files numbered in `ranges`.
     pub fn without_statistics_outside<'a>(
         &'a self,

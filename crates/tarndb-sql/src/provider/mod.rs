@@ -5,6 +5,7 @@
 //! The engine's hooks for changes return errors: they lose predicates.
 //! Does not: decide what to change; `dml` does, with the hidden columns of a target scan.
 
+mod counted;
 pub(crate) mod damage;
 pub(crate) mod float_bounds;
 pub(crate) mod kept;
@@ -15,13 +16,14 @@ mod reader;
 pub(crate) mod reads;
 mod scan;
 mod selection;
+mod statistics;
 
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{Result, Statistics};
+use datafusion::common::Result;
 use datafusion::datasource::TableType;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::dml::InsertOp;
@@ -228,10 +230,6 @@ impl TableProvider for TarnTable {
     ) -> Result<Vec<TableProviderFilterPushDown>> {
         // Files are left out by bounds; the rows of the others are still to be filtered.
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
-    }
-
-    fn statistics(&self) -> Option<Statistics> {
-        Some(scan::table_statistics(self))
     }
 
     async fn insert_into(

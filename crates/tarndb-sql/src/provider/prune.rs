@@ -26,16 +26,21 @@ use crate::name::{fold, same};
 use crate::provider::TarnTable;
 use crate::provider::float_bounds::has_floats;
 
-/// The files of `table` that may hold rows matching all `filters`. Only these are held at once,
-/// however many the table has.
+/// The files of `table` that may hold rows matching all `filters`, of which `limit` are asked for.
+/// Only these are held at once, however many the table has.
 pub(crate) fn matching(
     session: &dyn Session,
     table: &TarnTable,
     filters: &[Expr],
+    limit: Option<usize>,
 ) -> Result<Vec<Arc<DataFile>>> {
     let state = &table.pinned.state;
     let Some(predicate) = of_filters(session, &table.folded, filters)? else {
-        return Ok(state.files.values().collect());
+        let files = state.files.values();
+        return Ok(match limit {
+            Some(limit) if filters.is_empty() => enough(files, limit),
+            _ => files.collect(),
+        });
     };
     let columns = stored_columns(&predicate, &state.schema);
     state.files.matching(&columns, |files| {
@@ -46,6 +51,21 @@ pub(crate) fn matching(
             own: table.pinned.is_own(),
         })
     })
+}
+
+/// The first files that hold `limit` rows together, as far as their rows are counted.
+fn enough(files: impl Iterator<Item = Arc<DataFile>>, limit: usize) -> Vec<Arc<DataFile>> {
+    let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+    let mut rows = 0_u64;
+    let mut taken = Vec::new();
+    for file in files {
+        if rows >= limit {
+            break;
+        }
+        rows = rows.saturating_add(file.live_rows().unwrap_or(0));
+        taken.push(file);
+    }
+    taken
 }
 
 /// The columns that a predicate asks about, named as files name them.
@@ -150,7 +170,7 @@ impl FileBounds<'_> {
 }
 
 /// `None`: unknown. `Some(None)`: NULL.
-fn partition_value(file: &DataFile, field: &Field) -> Option<Option<Scalar>> {
+pub(super) fn partition_value(file: &DataFile, field: &Field) -> Option<Option<Scalar>> {
     let text = file
         .partition_values
         .iter()
@@ -160,7 +180,7 @@ fn partition_value(file: &DataFile, field: &Field) -> Option<Option<Scalar>> {
     parse_partition_value(text, &field.data_type).ok()
 }
 
-fn typed(scalar: Option<&Scalar>, data_type: &DataType) -> Option<ScalarValue> {
+pub(super) fn typed(scalar: Option<&Scalar>, data_type: &DataType) -> Option<ScalarValue> {
     let array = scalar_to_array(scalar, data_type, 1)
         .or_else(|_| scalar_to_array(None, data_type, 1))
         .ok()?;

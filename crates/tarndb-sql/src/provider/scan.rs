@@ -1,16 +1,14 @@
 //! The physical plan of a table scan.
 //!
 //! Invariant: each file comes with a selection of its live rows, loaded before the plan
-//! exists, so that no plan can be without its mask; row counts are exact only without
-//! deletions, because the engine answers `count(*)` from exact ones.
+//! exists, so that no plan can be without its mask; a scan without columns reads no file when the
+//! log says how many rows there are.
 //! Spec: Delta PROTOCOL, "Deletion Vectors", "Partition Value Serialization".
 
-use std::borrow::Borrow;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use datafusion::catalog::Session;
-use datafusion::common::stats::Precision;
 use datafusion::common::{Result, ScalarValue, Statistics};
 use datafusion::config::TableParquetOptions;
 use datafusion::datasource::listing::PartitionedFile;
@@ -36,7 +34,8 @@ use crate::name::same;
 use crate::provider::damage::OfTable;
 use crate::provider::kept::Numbered;
 use crate::provider::reader::Readers;
-use crate::provider::{Hidden, Pinned, TarnTable, own, prune, selection};
+use crate::provider::statistics::{self, Place};
+use crate::provider::{Hidden, Pinned, TarnTable, counted, own, prune, selection};
 
 /// Deletion vectors and row counts loaded at the same time.
 const PARALLEL_LOADS: usize = 16;
@@ -68,7 +67,13 @@ pub(crate) async fn plan(
         None => (0..table.folded.fields().len()).collect(),
     };
     let output = Arc::new(table.folded.project(&projection)?);
-    let kept = prune::matching(session, table, filters)?;
+    if projection.is_empty()
+        && filters.is_empty()
+        && let Some(rows) = counted::plan(table, session, limit)?
+    {
+        return Ok(rows);
+    }
+    let kept = prune::matching(session, table, filters, limit)?;
     let kept = table.kept.number(kept);
     if kept.is_empty() {
         return Ok(Arc::new(EmptyExec::new(output)));
@@ -78,17 +83,18 @@ pub(crate) async fn plan(
         return own::plan(table, &projection, output, &kept, partitions, limit);
     }
     let layout = Layout::of(table);
-    let files = load_files(table, &layout, &kept).await?;
-    let statistics = scan_statistics(&layout.schema, &kept);
-
-    let mut source =
-        ParquetSource::new(layout.schema.clone()).with_table_parquet_options(TableParquetOptions {
-            global: session.config_options().execution.parquet.clone(),
-            ..Default::default()
-        });
+    let places = layout.of_projection(&projection);
+    let files = load_files(table, &layout, &places, &kept).await?;
+    let unknown = Statistics::new_unknown(layout.schema.table_schema());
+    let statistics = statistics::of_scan(unknown, &places, &kept, table.pinned.is_own());
+    let options = TableParquetOptions {
+        global: session.config_options().execution.parquet.clone(),
+        ..Default::default()
+    };
     let readers = Readers(table.pinned.store.clone());
-    source = source.with_parquet_file_reader_factory(Arc::new(readers));
-
+    let source = ParquetSource::new(layout.schema.clone())
+        .with_table_parquet_options(options)
+        .with_parquet_file_reader_factory(Arc::new(readers));
     let indices = projection
         .iter()
         .map(|index| layout.position(*index))
@@ -130,6 +136,8 @@ struct Layout {
     positions: Vec<usize>,
     /// Partition columns in scan order.
     partitions: Vec<tarndb_table::Field>,
+    /// The columns of the table, without the hidden ones.
+    columns: Vec<Place>,
 }
 
 impl Layout {
@@ -184,11 +192,26 @@ impl Layout {
             .with_table_partition_cols(partition_fields)
             .with_virtual_columns(Fields::from(virtual_fields))
             .build();
+        let fields = state.schema.fields.iter().zip(&positions).zip(&places);
+        let columns = fields.map(|((field, index), (is_partition, _))| Place {
+            index: *index,
+            field: field.clone(),
+            is_partition: *is_partition,
+        });
         Self {
             schema,
+            columns: columns.collect(),
             positions,
             partitions,
         }
+    }
+
+    /// The columns that a scan gives out, without the hidden ones.
+    fn of_projection(&self, projection: &[usize]) -> Vec<Place> {
+        let columns = projection
+            .iter()
+            .filter_map(|index| self.columns.get(*index));
+        columns.cloned().collect()
     }
 
     fn position(&self, column: usize) -> usize {
@@ -199,12 +222,23 @@ impl Layout {
 async fn load_files(
     table: &TarnTable,
     layout: &Layout,
+    places: &[Place],
     kept: &[Numbered],
 ) -> Result<Vec<PartitionedFile>> {
     let hidden = table.hidden.is_some();
+    let (width, own) = (
+        layout.schema.file_schema().fields().len(),
+        table.pinned.is_own(),
+    );
     let loads: Vec<_> = kept
         .iter()
-        .map(|(number, file)| load_file(&table.pinned, layout, file, *number, hidden))
+        .map(|(number, file)| async move {
+            let known = statistics::of_file(width, places, file, kept.len(), own);
+            let mut loaded = load_file(&table.pinned, layout, file, *number, hidden).await?;
+            // Without those of partition columns, which the engine takes from their values.
+            loaded.statistics = known.map(Arc::new);
+            Ok(loaded)
+        })
         .collect();
     let loads = futures::stream::iter(loads).buffered(PARALLEL_LOADS);
     loads
@@ -267,34 +301,4 @@ fn partition_scalar(
         data_type: field.data_type.to_string(),
         text: text.unwrap_or_default().to_owned(),
     })
-}
-
-/// Row count of the files `kept`, in the column order of the scan.
-fn scan_statistics(schema: &TableSchema, kept: &[Numbered]) -> Statistics {
-    let mut statistics = Statistics::new_unknown(schema.table_schema());
-    statistics.num_rows = row_count(kept.iter().map(|(_, file)| file));
-    statistics
-}
-
-/// Row count of the table, in its column order; unknown where counting means unpacking all of
-/// very many files.
-pub(crate) fn table_statistics(table: &TarnTable) -> Statistics {
-    let mut statistics = Statistics::new_unknown(&table.folded);
-    let files = &table.pinned.state.files;
-    if !files.is_packed() {
-        statistics.num_rows = row_count(files.values());
-    }
-    statistics
-}
-
-fn row_count<F: Borrow<Arc<DataFile>>>(mut files: impl Iterator<Item = F>) -> Precision<usize> {
-    let counted = files.try_fold((0_u64, true), |(rows, exact), file| {
-        let file: &DataFile = file.borrow().as_ref();
-        Some((rows + file.live_rows()?, exact && file.deletion.is_none()))
-    });
-    match counted.and_then(|(rows, exact)| Some((usize::try_from(rows).ok()?, exact))) {
-        Some((rows, true)) => Precision::Exact(rows),
-        Some((rows, false)) => Precision::Inexact(rows),
-        None => Precision::Absent,
-    }
 }

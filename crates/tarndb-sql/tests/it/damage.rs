@@ -41,7 +41,10 @@ async fn a_damaged_page_names_table_and_file() {
             .await
             .unwrap();
         let query = "SELECT (SELECT sum(id + length(v)) FROM a), sum(id + length(v)) FROM b";
-        for statement in [query, "UPDATE a SET id = (SELECT max(b.id) FROM b) + id"] {
+        for statement in [
+            query,
+            "UPDATE a SET id = (SELECT max(b.id + 0) FROM b) + id",
+        ] {
             let error = err(&mut session, statement).await;
             let text = chain(&error);
             assert_eq!(error.sqlstate(), "XX001", "{text}");

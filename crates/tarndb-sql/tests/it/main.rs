@@ -25,6 +25,7 @@ mod returning;
 mod rules;
 mod savepoints;
 mod serializable;
+mod statistics;
 mod support;
 mod transaction;
 mod travel;

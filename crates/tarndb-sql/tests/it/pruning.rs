@@ -3,7 +3,7 @@
 use crate::support::*;
 
 /// Rows with NaN beside others in the same file and row group.
-const NANS: &str = "
+pub(crate) const NANS: &str = "
     CREATE TABLE nz (id INT, d DOUBLE, r REAL, s STRUCT<f DOUBLE>);
     INSERT INTO nz VALUES (1, 1e0, 1, named_struct('f', 1.5)),
       (2, 'NaN', 'NaN', named_struct('f', CAST('NaN' AS DOUBLE))), (3, 'inf', -2, NULL);
@@ -203,7 +203,7 @@ async fn tables_of_one_name_are_told_apart() {
 }
 
 /// Columns and, for each, literals around the values in the table.
-const COLUMNS: &[(&str, &[&str])] = &[
+pub(crate) const COLUMNS: &[(&str, &[&str])] = &[
     ("b", &["true", "false"]),
     ("i", &["-1", "0", "7", "7.5", "30", "99999999999"]),
     (
@@ -251,7 +251,7 @@ const COLUMNS: &[(&str, &[&str])] = &[
 ];
 
 /// A table of many small files, with NULLs, NaN and deleted rows.
-async fn many_files() -> tarndb_sql::Session {
+pub(crate) async fn many_files() -> tarndb_sql::Session {
     let mut session = setup(
         "CREATE TABLE m (id INT, b BOOLEAN, i INT, l BIGINT, r REAL, d DOUBLE, x DECIMAL(10, 3),
            s TEXT, y BYTEA, t DATE, ts TIMESTAMPTZ, tn TIMESTAMP, p INT) PARTITIONED BY (p)",

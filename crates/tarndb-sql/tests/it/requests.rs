@@ -57,7 +57,7 @@ async fn a_small_file_is_one_request() {
 #[tokio::test]
 async fn a_footer_is_read_once_per_handle_and_with_it_the_page_index() {
     let mut world = World::new().await;
-    let query = "SELECT count(v) FROM large";
+    let query = "SELECT count(upper(v)) FROM large";
     let first = world.cost(query, "50000").await;
     assert_eq!(first.get_range, 2, "{first}");
     let second = world.cost(query, "50000").await;
