@@ -35,7 +35,7 @@ impl Transaction {
         let rules = self.rules_of(id, &state)?;
         let writer = || {
             TableWriter::new(
-                self.inner().store.clone(),
+                self.store(),
                 entry.location.clone(),
                 Arc::clone(&state.schema),
                 state.partition_columns.clone(),

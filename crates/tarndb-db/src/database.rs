@@ -21,6 +21,7 @@ use crate::commit::{CommitQueue, Turns};
 use crate::error::DbError;
 use crate::head::Head;
 use crate::inline::InlineFiles;
+use crate::leftover::Leftovers;
 use crate::metrics::MetricsCells;
 use crate::moment::Moment;
 use crate::options::{DbOptions, TxnOptions};
@@ -30,7 +31,8 @@ use crate::record::{self, Action, Record, RecordTxn, WRITER};
 use crate::snapshot::Snapshot;
 use crate::states::Caches;
 use crate::transaction::Transaction;
-use crate::{clock, layout, open, publish};
+use crate::upkeep::Upkeep;
+use crate::{clock, layout, leftover, open, publish, upkeep};
 
 /// A handle; cheap to clone, all clones are one.
 #[derive(Clone, Debug)]
@@ -58,6 +60,8 @@ pub(crate) struct Inner {
     /// Data files in records; `store` reads them from there.
     pub(crate) inline: Arc<InlineFiles>,
     pub(crate) publisher: Publisher,
+    pub(crate) upkeep: Upkeep,
+    pub(crate) leftovers: Leftovers,
     pub(crate) clock: ClockCheck,
     closed: AtomicBool,
 }
@@ -149,12 +153,20 @@ impl Database {
             priorities: Priorities::default(),
             metrics: MetricsCells::default(),
             publisher: Publisher::default(),
+            upkeep: Upkeep::default(),
+            leftovers: Leftovers::default(),
             clock: ClockCheck::default(),
             closed: AtomicBool::new(false),
         };
         Self {
             inner: Arc::new(inner),
         }
+    }
+
+    /// Another clone of the handle.
+    pub(crate) fn of(inner: &Arc<Inner>) -> Self {
+        let inner = Arc::clone(inner);
+        Self { inner }
     }
 
     /// The store it lies in.
@@ -245,13 +257,15 @@ impl Database {
         Ok(Transaction::new(self.cached_snapshot(), options))
     }
 
-    /// Publishes what is not published and writes the checkpoints that are due, then closes the
-    /// handle and all its clones. A handle that committed nothing only closes.
+    /// Publishes what is not published, writes the checkpoints that are due and does the upkeep
+    /// of tables that is (for ten seconds at most), then closes the handle and all its clones. A handle that committed nothing only closes.
     ///
     /// # Errors
     /// [`DbError::PublishFailed`]: the commits stand; closing again tries again, and another
     /// handle will publish them too.
     pub async fn close(&self) -> Result<(), DbError> {
+        upkeep::finish(&self.inner).await;
+        leftover::finish(&self.inner).await;
         self.inner.closed.store(true, Ordering::SeqCst);
         // A commit under way is published too; one that still waits for its turn is refused.
         self.inner.queue.refuse_waiting();

@@ -108,6 +108,15 @@ pub enum DbError {
         /// As asked for.
         name: String,
     },
+    /// A table that was there.
+    #[error(
+        "table {name} was dropped or replaced; a statement that looks for it anew finds what has \
+         its name now"
+    )]
+    TableDropped {
+        /// What it was called.
+        name: String,
+    },
     /// A table that is there.
     #[error("table {name} exists already (names that differ by case only are equal)")]
     TableExists {
@@ -491,6 +500,7 @@ impl DbError {
             Self::NotADatabase { .. }
             | Self::SchemaNotFound { .. }
             | Self::TableNotFound { .. }
+            | Self::TableDropped { .. }
             | Self::VersionNotFound { .. }
             | Self::VersionVacuumed { .. } => ErrorKind::NotFound,
             Self::DatabaseExists { .. }

@@ -15,6 +15,7 @@
 //! - `commit`, [`publish`]: what makes changes visible, here and to foreign readers.
 //! - [`attach`]: tables that were there before, and their end in the database.
 //! - [`compact`]: files written anew, their rows unchanged.
+//! - [`upkeep`]: what a handle does for its tables by itself.
 //! - [`vacuum`], [`cleanup`]: files and records that nothing needs any more.
 //! - [`travel`]: earlier versions of a table.
 //! - [`status`], [`history`], [`check`]: what is there, what was done, whether it is sound.
@@ -36,6 +37,7 @@ pub mod history;
 mod inline;
 pub mod invariants;
 mod layout;
+mod leftover;
 pub mod metrics;
 mod moment;
 mod open;
@@ -50,6 +52,7 @@ mod states;
 pub mod status;
 pub mod transaction;
 pub mod travel;
+pub mod upkeep;
 pub mod upsert;
 pub mod vacuum;
 
@@ -58,7 +61,7 @@ pub use attach::{AttachedTable, DetachedTable};
 pub use catalog::{Attached, CATALOG_NAME, Catalog, DEFAULT_SCHEMA, SchemaEntry, TableEntry};
 pub use check::{CheckReport, Finding, Progress};
 pub use cleanup::{LogCleanupOptions, LogCleanupReport};
-pub use compact::{CompactOptions, CompactReport, Rewritten};
+pub use compact::{Clustering, CompactOptions, CompactReport, Rewritten, RowSorter, SortedRows};
 pub use database::Database;
 pub use error::{DbError, Divergence, ErrorKind, TxnOutcome, TxnStatus, table_kind};
 pub use history::{LogEntry, TableChange};
@@ -74,5 +77,6 @@ pub use transaction::{
 pub use travel::error::TravelError;
 pub use travel::history::TableHistoryEntry;
 pub use travel::{TableChanges, TableTarget};
+pub use upkeep::UpkeepOptions;
 pub use upsert::{DoubledKeys, SoughtKeys, UpsertReport};
 pub use vacuum::{Doomed, Reason as DoomedReason, TableVacuum, VacuumOptions, VacuumReport};

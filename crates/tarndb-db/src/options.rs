@@ -10,6 +10,8 @@ use tarndb_table::HeldLimits;
 use tarndb_txn::Isolation;
 use tarndb_types::{DbVersion, TxnId};
 
+use crate::upkeep::UpkeepOptions;
+
 /// When committed table versions are written into the tables' own logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PublishMode {
@@ -60,6 +62,8 @@ pub struct DbOptions {
     pub serializable_read_budget_bytes: u64,
     /// Table states kept in memory by this handle.
     pub cached_states_max: usize,
+    /// What the handle does for its tables by itself, in the background.
+    pub upkeep: UpkeepOptions,
     /// Whether an opened handle may write by itself (publish what it finds unpublished).
     pub background: bool,
 }
@@ -81,6 +85,7 @@ impl Default for DbOptions {
             inline_bytes_max: 256 << 10,
             serializable_read_budget_bytes: 32 << 20,
             cached_states_max: 64,
+            upkeep: UpkeepOptions::OFF,
             background: true,
         }
     }

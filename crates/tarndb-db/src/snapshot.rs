@@ -67,12 +67,17 @@ impl Snapshot {
     /// A table's catalog entry.
     ///
     /// # Errors
-    /// [`DbError::TableNotFound`].
+    /// [`DbError::TableNotFound`]; [`DbError::TableDropped`].
     pub fn entry(&self, id: TableId) -> Result<&Arc<TableEntry>, DbError> {
         self.catalog
             .table(id)
-            .ok_or_else(|| DbError::TableNotFound {
-                name: id.to_string(),
+            .ok_or_else(|| match self.catalog.table_or_dropped(id) {
+                Some(dropped) => DbError::TableDropped {
+                    name: dropped.display_name(),
+                },
+                None => DbError::TableNotFound {
+                    name: id.to_string(),
+                },
             })
     }
 

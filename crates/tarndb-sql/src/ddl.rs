@@ -28,6 +28,7 @@ use crate::rule::{add_rule, constraint_properties};
 
 /// Options of CREATE TABLE by their short names, and the properties they stand for.
 const OPTIONS: &[(&str, &str)] = &[
+    ("auto_compact", "tarndb.autoCompact"),
     ("deletion_vectors", "tarndb.deletionVectors"),
     ("target_file_size", "tarndb.targetFileSize"),
     ("row_group_rows", "tarndb.rowGroupRows"),

@@ -13,7 +13,6 @@ use datafusion::config::ConfigOptions;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::functions::core::expr_fn::get_field;
@@ -52,6 +51,8 @@ pub(crate) struct Engine {
     pub(crate) store_url: ObjectStoreUrl,
     /// The settings a session begins with, for RESET.
     pub(crate) defaults: BTreeMap<String, Option<String>>,
+    /// The options a session begins with, likewise.
+    pub(crate) given: SessionOptions,
 }
 
 impl std::fmt::Debug for Engine {
@@ -105,6 +106,7 @@ impl Engine {
             functions,
             store_url,
             defaults,
+            given: options.clone(),
         })
     }
 }
@@ -123,9 +125,6 @@ fn config(options: &SessionOptions) -> SessionConfig {
         .with_information_schema(false)
         .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA);
-    if let Some(partitions) = options.target_partitions {
-        config = config.with_target_partitions(partitions.max(1));
-    }
     let settings = config.options_mut();
     settings.sql_parser.enable_ident_normalization = false;
     settings.sql_parser.map_string_types_to_utf8view = false;
@@ -136,21 +135,31 @@ fn config(options: &SessionOptions) -> SessionConfig {
     settings.execution.parquet.pushdown_filters = false;
     settings.execution.parquet.schema_force_view_types = false;
     settings.execution.parquet.coerce_int96 = Some("us".to_owned());
-    if let Some(pool) = options.pool_bytes() {
-        let reservation = settings.execution.sort_spill_reservation_bytes;
-        settings.execution.sort_spill_reservation_bytes = reservation.min(pool / 16);
-        settings.execution.sort_in_place_threshold_bytes = 1 << 20;
-    }
+    limit(&mut config, options);
     config
+}
+
+/// What the engine is told of threads and memory.
+pub(crate) fn limit(config: &mut SessionConfig, options: &SessionOptions) {
+    let plain = ConfigOptions::default().execution;
+    let execution = &mut config.options_mut().execution;
+    execution.target_partitions = options
+        .target_partitions
+        .map_or(plain.target_partitions, |threads| threads.max(1));
+    execution.sort_spill_reservation_bytes = plain.sort_spill_reservation_bytes;
+    execution.sort_in_place_threshold_bytes = plain.sort_in_place_threshold_bytes;
+    if let Some(pool) = options.pool_bytes() {
+        let reservation = plain.sort_spill_reservation_bytes;
+        execution.sort_spill_reservation_bytes = reservation.min(pool / 16);
+        execution.sort_in_place_threshold_bytes = 1 << 20;
+    }
 }
 
 fn runtime(options: &SessionOptions) -> Result<RuntimeEnv> {
     let mut builder = RuntimeEnvBuilder::new().with_metadata_cache_limit(METADATA_CACHE);
     if let Some(bytes) = options.pool_bytes() {
-        let top = std::num::NonZeroUsize::MIN.saturating_add(2);
-        let pool = TrackConsumersPool::new(FairSpillPool::new(bytes), top);
         builder = builder
-            .with_memory_pool(Arc::new(pool))
+            .with_memory_pool(crate::resource::pool(options))
             .with_metadata_cache_limit(METADATA_CACHE.min(bytes / 8));
     }
     if let Some(folder) = &options.temp_dir {

@@ -94,6 +94,12 @@ pub enum SqlError {
         /// What to do instead.
         hint: Option<String>,
     },
+    /// A statement that took longer than it may.
+    #[error("the statement took longer than statement_timeout, {limit:?}, and was cancelled")]
+    TimedOut {
+        /// How long it may take.
+        limit: std::time::Duration,
+    },
     /// A table that is not there.
     #[error("table {name} does not exist")]
     UnknownTable {
@@ -321,6 +327,7 @@ impl SqlError {
             Self::Engine { sqlstate, .. } => sqlstate,
             Self::SubqueryRows => "21000",
             Self::Closed => "08003",
+            Self::TimedOut { .. } => "57014",
             Self::Table { source, .. } => table_state(source),
             Self::Db(source) => db_state(source),
             Self::Internal { .. } => "XX000",
@@ -334,6 +341,7 @@ impl SqlError {
             Self::UnknownTable { .. } | Self::UnknownSchema { .. } => ErrorKind::NotFound,
             Self::Engine { kind, .. } => *kind,
             Self::Closed => ErrorKind::Closed,
+            Self::TimedOut { .. } => ErrorKind::Cancelled,
             Self::Table { source, .. } => table_kind(source),
             Self::Db(source) => source.kind(),
             Self::Internal { .. } => ErrorKind::Internal,
@@ -376,6 +384,7 @@ impl SqlError {
                  text that means NULL"
                     .to_owned(),
             ),
+            Self::TimedOut { .. } => Some("SET statement_timeout to more, or to 'none'".to_owned()),
             Self::TransactionFailed => Some("say ROLLBACK, then begin again".to_owned()),
             Self::TransactionOpen => Some("COMMIT or ROLLBACK it first".to_owned()),
             Self::NoTransaction => Some("say BEGIN first".to_owned()),
@@ -514,7 +523,7 @@ fn expression_state(error: &ExpressionError) -> &'static str {
 
 fn db_state(error: &DbError) -> &'static str {
     match error {
-        DbError::TableNotFound { .. } => "42P01",
+        DbError::TableNotFound { .. } | DbError::TableDropped { .. } => "42P01",
         DbError::TableExists { .. } => "42P07",
         DbError::SchemaNotFound { .. } => "3F000",
         DbError::SchemaExists { .. } => "42P06",

@@ -26,30 +26,37 @@ mod information;
 mod name;
 mod native;
 mod native_alter;
+mod optimize;
 mod options;
 mod outcome;
 mod parser;
 mod primary_key;
 mod provider;
 mod query;
+mod resource;
 mod restore;
 mod rewrite;
 mod rule;
 mod session;
 mod setting;
 mod show;
+mod sorter;
+mod timeout;
 mod types;
+mod upkeep;
 mod vacuum;
 
 pub use error::{FileValueError, SqlError, SyntaxError};
 pub use import::{Format as ImportFormat, ImportFile, ImportOptions, ImportProgress, ImportReport};
+pub use optimize::compact;
 pub use options::SessionOptions;
 pub use outcome::{Outcome, RowStream};
 pub use parser::{
     AddedColumn, AlterAction, AsOf, CloneTable, ColumnDef, ColumnRule, Conflict, ConflictAction,
-    Constraint, Copy, CopyFrom, CreateTable, Delete, Explain, Insert, ParsedStatement, Prepared,
-    PrimaryKey, Restore, RestoreTarget, Savepoint, Show, Statement, TableName, Update, Vacuum,
-    is_incomplete, parse,
+    Constraint, Copy, CopyFrom, CreateTable, Delete, Explain, Insert, Optimize, ParsedStatement,
+    Prepared, PrimaryKey, Restore, RestoreTarget, Savepoint, Show, Statement, TableName, Update,
+    Upkeep, Vacuum, is_incomplete, parse,
     template::{Argument, Parameter, Template},
 };
+pub use resource::default_memory_limit;
 pub use session::Session;

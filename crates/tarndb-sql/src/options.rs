@@ -17,6 +17,8 @@ pub struct SessionOptions {
     pub memory_limit: Option<usize>,
     /// Where sorts spill to; `None`: the system's folder for temporary files.
     pub temp_dir: Option<PathBuf>,
+    /// How long a statement may take; `None`: no limit. A commit on its way is waited for.
+    pub statement_timeout: Option<Duration>,
     /// How long an autocommit statement is run again after retryable conflicts.
     pub retry_for: Duration,
     /// Id of the next transaction, chosen by the caller to ask for its outcome later.
@@ -34,6 +36,7 @@ impl Default for SessionOptions {
         Self {
             memory_limit: None,
             temp_dir: None,
+            statement_timeout: None,
             retry_for: Duration::from_secs(120),
             txn_id: None,
             isolation: Isolation::Snapshot,

@@ -29,8 +29,10 @@ use crate::query::{Scope, Storage};
 use prepared::PreparedStatements;
 use savepoint::Savepoints;
 
+use crate::timeout::Committing;
 use crate::{
-    attach, copy, copy_from, explain, native, native_alter, restore, setting, show, vacuum,
+    attach, copy, copy_from, explain, native, native_alter, restore, setting, show, timeout,
+    upkeep, vacuum,
 };
 
 /// What the session is in the middle of.
@@ -57,6 +59,7 @@ pub struct Session {
     prepared: PreparedStatements,
     last_txn: Option<TxnRef>,
     notices: Vec<String>,
+    committing: Committing,
 }
 
 impl Session {
@@ -85,6 +88,7 @@ impl Session {
             mode,
             last_txn,
             notices,
+            committing: Committing::default(),
         })
     }
 
@@ -153,6 +157,17 @@ impl Session {
     /// Outside a transaction one GET finds what was committed since (none for INSERT .. VALUES
     /// and queries without tables); a change adds its data files and one PUT of its record.
     pub async fn execute(&mut self, statement: &ParsedStatement) -> Result<Outcome, SqlError> {
+        self.committing.clear();
+        let Some(limit) = self.options.statement_timeout else {
+            return self.execute_now(statement).await;
+        };
+        let context = self.db.store().context().clone();
+        let committing = self.committing.clone();
+        let work = self.execute_now(statement);
+        timeout::limited(&context, limit, &committing, work).await
+    }
+
+    async fn execute_now(&mut self, statement: &ParsedStatement) -> Result<Outcome, SqlError> {
         match &statement.statement {
             Statement::Begin { isolation } => {
                 return self
@@ -164,6 +179,9 @@ impl Session {
             Statement::Savepoint(savepoint) => return self.savepoint(savepoint),
             Statement::Prepared(prepared) if !self.is_failed() => {
                 return Box::pin(self.prepared(prepared)).await;
+            }
+            Statement::Upkeep(upkeep) if !self.in_transaction() => {
+                return Box::pin(upkeep::run(self, upkeep, &statement.spelling)).await;
             }
             Statement::Vacuum(statement) if !self.in_transaction() => {
                 return Box::pin(vacuum::run(self, statement)).await;
@@ -320,7 +338,10 @@ impl Session {
             return Err(native::not_serializable(&path));
         }
         self.last_txn = Some(txn.reference());
-        let committed = txn.commit().await?;
+        self.committing.begin();
+        // After a conflict the statement runs again, and may be cancelled again.
+        let committing = self.committing.clone();
+        let committed = txn.commit().await.inspect_err(|_| committing.clear())?;
         self.last_txn = Some(committed.txn);
         for notice in committed.notices {
             if !self.notices.contains(&notice) {
@@ -546,6 +567,7 @@ impl Session {
                     context: "setting a value",
                 }),
             Statement::Vacuum(_) => Err(vacuum::refused()),
+            Statement::Upkeep(statement) => Err(upkeep::refused(statement)),
             Statement::Restore(statement) => restore::run(self, txn, statement).await,
             Statement::Begin { .. }
             | Statement::Commit

@@ -9,12 +9,25 @@ use crate::engine::{Engine, settings};
 use crate::error::SqlError;
 use crate::name::near;
 use crate::options::SessionOptions;
+use crate::resource;
 
 /// The id of the open transaction, else of the last one.
 pub(crate) const TRANSACTION_ID: &str = "tarndb.transaction_id";
 const ISOLATION: &str = "tarndb.isolation";
 const RETRY_SECONDS: &str = "tarndb.retry_seconds";
-const OURS: &[&str] = &[TRANSACTION_ID, ISOLATION, RETRY_SECONDS];
+const MEMORY_LIMIT: &str = "tarndb.memory_limit";
+const TEMP_DIR: &str = "tarndb.temp_dir";
+const THREADS: &str = "tarndb.threads";
+const STATEMENT_TIMEOUT: &str = "statement_timeout";
+const OURS: &[&str] = &[
+    TRANSACTION_ID,
+    ISOLATION,
+    RETRY_SECONDS,
+    MEMORY_LIMIT,
+    TEMP_DIR,
+    THREADS,
+    STATEMENT_TIMEOUT,
+];
 
 /// Settings of the engine that this crate relies on.
 const FIXED: &[&str] = &[
@@ -59,8 +72,38 @@ pub(crate) fn set(
             options.retry_for = std::time::Duration::from_secs(seconds);
             Ok(())
         }
+        MEMORY_LIMIT | TEMP_DIR | THREADS | STATEMENT_TIMEOUT => {
+            let changed = changed(options, name, value).map_err(|reason| refuse(name, reason))?;
+            use_resources(engine, options, changed)
+        }
         _ => set_engine(engine, name, value),
     }
+}
+
+/// The options with a resource set.
+fn changed(options: &SessionOptions, name: &str, value: &str) -> Result<SessionOptions, String> {
+    let mut changed = options.clone();
+    match name {
+        MEMORY_LIMIT => changed.memory_limit = resource::bytes(value)?,
+        TEMP_DIR => changed.temp_dir = resource::folder(value)?,
+        THREADS => {
+            let threads = value.parse().ok().filter(|threads| *threads > 0);
+            changed.target_partitions = Some(threads.ok_or("takes a number of threads")?);
+        }
+        _ => changed.statement_timeout = resource::duration(value)?,
+    }
+    Ok(changed)
+}
+
+/// Takes resources over once the engine has them.
+fn use_resources(
+    engine: &Engine,
+    options: &mut SessionOptions,
+    changed: SessionOptions,
+) -> Result<(), SqlError> {
+    resource::apply(engine, &changed)?;
+    *options = changed;
+    Ok(())
 }
 
 fn set_engine(engine: &Engine, name: &str, value: &str) -> Result<(), SqlError> {
@@ -106,6 +149,16 @@ pub(crate) fn reset(
     match name {
         ISOLATION => options.isolation = defaults.isolation,
         RETRY_SECONDS => options.retry_for = defaults.retry_for,
+        MEMORY_LIMIT | TEMP_DIR | THREADS | STATEMENT_TIMEOUT => {
+            let mut changed = options.clone();
+            match name {
+                MEMORY_LIMIT => changed.memory_limit = engine.given.memory_limit,
+                TEMP_DIR => changed.temp_dir.clone_from(&engine.given.temp_dir),
+                THREADS => changed.target_partitions = engine.given.target_partitions,
+                _ => changed.statement_timeout = engine.given.statement_timeout,
+            }
+            use_resources(engine, options, changed)?;
+        }
         _ => {
             check_known(engine, name)?;
             match engine.defaults.get(name).cloned().flatten() {
@@ -133,6 +186,21 @@ pub(crate) fn get(
         TRANSACTION_ID => Ok(transaction),
         ISOLATION => Ok(Some(isolation_name(options.isolation).to_owned())),
         RETRY_SECONDS => Ok(Some(options.retry_for.as_secs().to_string())),
+        MEMORY_LIMIT => Ok(options.memory_limit.map(|bytes| bytes.to_string())),
+        TEMP_DIR => {
+            let folder = options.temp_dir.as_deref();
+            Ok(folder.map(|folder| folder.display().to_string()))
+        }
+        THREADS => get(
+            engine,
+            options,
+            transaction,
+            "datafusion.execution.target_partitions",
+        ),
+        STATEMENT_TIMEOUT => {
+            let limit = options.statement_timeout;
+            Ok(limit.map(|limit| format!("{}ms", limit.as_millis())))
+        }
         _ => {
             check_known(engine, name)?;
             let state = engine.context.state();

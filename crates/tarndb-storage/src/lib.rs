@@ -12,6 +12,7 @@
 //! - [`local`]: the durable folder. `remote`: S3, GCS, Azure.
 //! - [`held`]: objects that can be read before they are stored. `elsewhere`: those of other
 //!   stores.
+//! - `staged`: what is stored for a change that may still be given up.
 //! - `transfer`: objects of one store to another. [`retry`]: repeats what failed in passing. [`meter`]: counts requests.
 //! - [`write_once`]: objects that never change. `disk_cache`: their bytes on a disk of this
 //!   machine. [`derived`]: what was computed from them. `ranges`: which requests fetch them.
@@ -35,6 +36,7 @@ mod probe;
 mod ranges;
 mod remote;
 pub mod retry;
+mod staged;
 pub mod store;
 mod transfer;
 pub mod virtual_clock;
@@ -66,6 +68,7 @@ pub use open::{open, open_in};
 pub use options::{Durability, StoreOptions};
 pub use remote::RemoteFailure;
 pub use retry::RetryPolicy;
+pub use staged::Staged;
 pub use store::{ObjectInfo, PutOutcome, Store};
 pub use virtual_clock::VirtualClock;
 pub use write_once::WriteOnce;

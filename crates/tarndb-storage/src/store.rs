@@ -27,6 +27,7 @@ use crate::held::{Held, HeldFile, HeldStore, Origin};
 use crate::meter::{Meter, MeteredStore};
 use crate::options::StoreOptions;
 use crate::retry::{RetryPolicy, RetryStore};
+use crate::staged::Staged;
 use crate::write_once::WriteOnce;
 
 /// The answer to a put-if-absent.
@@ -62,6 +63,8 @@ pub struct Store {
     disk_cache: Option<DiskCache>,
     /// How stores at other URLs are opened with the options of this one.
     opener: Option<Arc<OpenStore>>,
+    /// Where data files are noted that are written through this clone.
+    staged: Option<Staged>,
     url: Arc<str>,
     meter: Meter,
     context: Context,
@@ -88,6 +91,7 @@ impl Store {
             derived: Derived::default(),
             disk_cache: None,
             opener: None,
+            staged: None,
             url: url.into(),
             meter,
             context,
@@ -168,6 +172,20 @@ impl Store {
         }
     }
 
+    /// This store, with what is written through [`Self::carry_out`] noted.
+    #[must_use]
+    pub fn staging(&self, staged: Staged) -> Self {
+        Self {
+            staged: Some(staged),
+            ..self.clone()
+        }
+    }
+
+    /// Where it is noted, if it is.
+    pub(crate) fn staged(&self) -> Option<&Staged> {
+        self.staged.as_ref()
+    }
+
     /// This store without what is held or cached: what anybody else would see.
     #[must_use]
     pub fn direct(&self) -> Self {
@@ -216,7 +234,9 @@ impl Store {
     /// # Errors
     /// As [`Self::put`].
     pub async fn store_held_bytes(&self, key: &Path, bytes: Bytes) -> Result<(), StoreError> {
-        self.put(key, bytes).await?;
+        let (store, at) = (self.clone(), key.clone());
+        let put = async move { store.put(&at, bytes).await };
+        self.carry_out(key, put).await?;
         if let Some(held) = &self.held {
             held.note_stored(key);
         }

@@ -4,13 +4,15 @@
 //! stores and errors become [`Error`](crate::Error).
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use tarndb_db::{
     AttachedTable, CheckReport, CheckpointReport, CompactOptions, CompactReport, DbOptions,
     DetachedTable, LogCleanupOptions, LogCleanupReport, LogEntry, Progress, PublishMode,
-    PublishReport, Status, TxnOptions, TxnOutcome, TxnStatus, VacuumOptions, VacuumReport,
+    PublishReport, Status, TxnOptions, TxnOutcome, TxnStatus, UpkeepOptions, VacuumOptions,
+    VacuumReport,
 };
 use tarndb_sql::SessionOptions;
 use tarndb_storage::{Context, Counts, StoreOptions};
@@ -30,13 +32,48 @@ pub struct Options {
     pub storage: BTreeMap<String, String>,
     /// When committed table versions are published for other engines.
     pub publish: PublishMode,
-    /// Memory that each session's statements may use; unbounded when `None`.
+    /// Memory that each session's statements may use; three fifths of the machine's when
+    /// `None`.
     pub memory_limit_bytes: Option<usize>,
+    /// Where statements spill to; the system's folder for temporary files when `None`.
+    pub temp_dir: Option<PathBuf>,
+    /// Threads of one statement; all cores when `None`.
+    pub threads: Option<usize>,
+    /// How long a statement may take; without a limit when `None`.
+    pub statement_timeout: Option<Duration>,
+    /// What the handle does for its tables by itself, after its own commits.
+    pub upkeep: Upkeep,
     /// The id of the first writing transaction of the first session.
     pub txn_id: Option<Uuid>,
     /// How long a handle trusts what it knows of the log (15 minutes); four times as long is
     /// the shortest retention. For tests: every process must be given the same.
     pub head_expiry: Option<Duration>,
+}
+
+/// What a handle does for its tables by itself (docs/guide/maintenance.md, "By itself").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Upkeep {
+    /// Nothing.
+    Off,
+    /// Joins small files where there are many of them.
+    #[default]
+    Compact,
+    /// That, and removes the beginning of the database log that is older than 7 days.
+    All,
+}
+
+/// Files of one size at which they are joined.
+const COMPACT_FILES_MIN: usize = 32;
+/// How long records are kept where they are removed by themselves.
+const CLEAN_LOG_AFTER: Duration = Duration::from_secs(7 * 24 * 3600);
+
+impl Upkeep {
+    fn options(self) -> UpkeepOptions {
+        UpkeepOptions {
+            compact_files_min: (self != Self::Off).then_some(COMPACT_FILES_MIN),
+            clean_log_after: (self == Self::All).then_some(CLEAN_LOG_AFTER),
+        }
+    }
 }
 
 /// A handle on a database; cheap to clone, all clones are one.
@@ -110,14 +147,25 @@ impl Database {
     /// When the engine cannot be set up with the options.
     pub fn session(&self) -> Result<Session> {
         let options = SessionOptions {
-            memory_limit: self.options.memory_limit_bytes,
             txn_id: self.options.txn_id,
-            ..SessionOptions::default()
+            ..self.session_options()
         };
         Ok(Session::new(tarndb_sql::Session::new(
             self.inner.clone(),
             options,
         )?))
+    }
+
+    fn session_options(&self) -> SessionOptions {
+        let options = &self.options;
+        let memory_limit = options.memory_limit_bytes;
+        SessionOptions {
+            memory_limit: memory_limit.or_else(tarndb_sql::default_memory_limit),
+            temp_dir: options.temp_dir.clone(),
+            target_partitions: options.threads,
+            statement_timeout: options.statement_timeout,
+            ..SessionOptions::default()
+        }
     }
 
     /// Begins a transaction under snapshot isolation.
@@ -204,7 +252,8 @@ impl Database {
     }
 
     /// Compacts `table` (`schema.table`, or a table of `main`): joins small files and writes
-    /// those with many deleted rows anew, while others go on writing. What it did is in the
+    /// those with many deleted rows anew, while others go on writing; of a table with clustering
+    /// columns the files that are not clustered yet, in the order of these. What it did is in the
     /// report; nothing to do commits nothing.
     ///
     /// # Errors
@@ -213,9 +262,24 @@ impl Database {
     /// # Cost
     /// Per group of files about two GETs per input, a PUT per output and one for the commit.
     pub async fn compact(&self, table: &str, options: &CompactOptions) -> Result<CompactReport> {
+        self.compact_with(table, options, &mut |_| {}).await
+    }
+
+    /// As [`Self::compact`], and tells how far it is.
+    ///
+    /// # Errors
+    /// As [`Self::compact`].
+    pub async fn compact_with(
+        &self,
+        table: &str,
+        options: &CompactOptions,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<CompactReport> {
         let (schema, table) = name::parts(table);
         let id = self.inner.snapshot().await?.find(schema, table)?.id;
-        Ok(self.inner.compact(id, options).await?)
+        let session = self.session_options();
+        let compacted = tarndb_sql::compact(&self.inner, id, options.clone(), session, progress);
+        Ok(compacted.await?)
     }
 
     /// Makes the Delta table at `url`, which is there already, the table `table` (`schema.table`,
@@ -352,6 +416,7 @@ fn store(url: &str, options: &Options) -> Result<tarndb_storage::Store> {
 fn db_options(options: &Options) -> DbOptions {
     let db = DbOptions {
         publish: options.publish,
+        upkeep: options.upkeep.options(),
         ..DbOptions::default()
     };
     match options.head_expiry {

@@ -55,7 +55,7 @@ mod snapshot;
 mod transact;
 mod transaction;
 
-pub use database::{Database, Options};
+pub use database::{Database, Options, Upkeep};
 pub use error::{ConflictKind, Error, ErrorKind, Result};
 pub use session::{Outcome, RowStream, Session};
 pub use snapshot::Snapshot;

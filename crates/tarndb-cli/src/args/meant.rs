@@ -8,9 +8,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use tarndb::Uuid;
+use tarndb::{Upkeep, Uuid};
 
-use super::typed::{Command, Global, ImportArgs, OptimizeArgs, Typed, TypedFormat, VacuumArgs};
+use super::typed::{
+    Command, Global, ImportArgs, OptimizeArgs, Typed, TypedFormat, TypedUpkeep, VacuumArgs,
+};
 use crate::failure::Failure;
 
 /// How results are written.
@@ -38,6 +40,9 @@ pub(crate) struct Meant {
     pub(crate) storage_options: BTreeMap<String, String>,
     pub(crate) format: Format,
     pub(crate) memory_limit_bytes: Option<usize>,
+    pub(crate) temp_dir: Option<PathBuf>,
+    pub(crate) threads: Option<usize>,
+    pub(crate) upkeep: Upkeep,
     pub(crate) print_requests: bool,
     pub(crate) log: LogChoice,
     pub(crate) txn_id: Option<Uuid>,
@@ -138,6 +143,9 @@ fn meant(typed: Typed) -> Result<Meant, Failure> {
         storage_option,
         format,
         memory_limit,
+        temp_dir,
+        threads,
+        upkeep,
         requests,
         log,
         txn_id,
@@ -158,6 +166,13 @@ fn meant(typed: Typed) -> Result<Meant, Failure> {
             TypedFormat::Ndjson => Format::Ndjson,
         },
         memory_limit_bytes: memory_limit.as_deref().map(size_bytes).transpose()?,
+        temp_dir: temp_dir.map(existing).transpose()?,
+        threads: threads.map(at_least_one).transpose()?,
+        upkeep: match upkeep {
+            TypedUpkeep::Off => Upkeep::Off,
+            TypedUpkeep::Compact => Upkeep::Compact,
+            TypedUpkeep::All => Upkeep::All,
+        },
         print_requests: requests,
         log: log_choice(log),
         txn_id: txn_id.as_deref().map(transaction_id).transpose()?,
@@ -342,6 +357,27 @@ fn storage_options(typed: &[String]) -> Result<BTreeMap<String, String>, Failure
 }
 
 /// Bytes of a size such as `64MB` (decimal) or `64MiB` (binary).
+/// A folder that is there.
+fn existing(folder: PathBuf) -> Result<PathBuf, Failure> {
+    match folder.is_dir() {
+        true => Ok(folder),
+        false => Err(Failure::usage(
+            format!("{} is no folder", folder.display()),
+            "--temp-dir takes a folder that is there",
+        )),
+    }
+}
+
+fn at_least_one(threads: usize) -> Result<usize, Failure> {
+    match threads {
+        0 => Err(Failure::usage(
+            "no thread at all",
+            "--threads takes 1 or more",
+        )),
+        _ => Ok(threads),
+    }
+}
+
 fn size_bytes(text: &str) -> Result<usize, Failure> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
     let unit = text

@@ -36,6 +36,16 @@ pub(super) struct Global {
     /// Memory that queries and imports may use, such as 512MB or 2GiB; 32MB at least
     #[arg(long, value_name = "SIZE", global = true)]
     pub(super) memory_limit: Option<String>,
+    /// Where queries spill what memory does not hold [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(super) temp_dir: Option<PathBuf>,
+    /// Threads of one query [default: all cores]
+    #[arg(long, value_name = "N", global = true)]
+    pub(super) threads: Option<usize>,
+    /// What the command does for tables by itself after its commits
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = TypedUpkeep::Compact)]
+    #[arg(global = true)]
+    pub(super) upkeep: TypedUpkeep,
     /// Print the store requests that were made, on stderr at the end
     #[arg(long, global = true)]
     pub(super) requests: bool,
@@ -45,6 +55,16 @@ pub(super) struct Global {
     /// The id (a UUID) of the first writing transaction
     #[arg(long, value_name = "UUID", global = true)]
     pub(super) txn_id: Option<String>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(super) enum TypedUpkeep {
+    /// Nothing
+    Off,
+    /// Joins small files where there are many
+    Compact,
+    /// That, and removes the beginning of the database log that is older than 7 days
+    All,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]

@@ -129,6 +129,9 @@ pub(crate) fn options(meant: &Meant) -> Options {
     Options {
         storage: meant.storage_options.clone(),
         memory_limit_bytes: meant.memory_limit_bytes,
+        temp_dir: meant.temp_dir.clone(),
+        threads: meant.threads,
+        upkeep: meant.upkeep,
         txn_id: meant.txn_id,
         head_expiry: head_expiry(),
         ..Options::default()

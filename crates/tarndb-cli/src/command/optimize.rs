@@ -24,7 +24,8 @@ pub(super) async fn run(
     let mut reports = Vec::new();
     for table in &plan.tables {
         progress.label(table);
-        match database.compact(table, &options).await {
+        let mut drawn = |done: tarndb::Progress| progress.set(done.done, done.total);
+        match database.compact_with(table, &options, &mut drawn).await {
             Ok(report) => reports.push((table, report)),
             Err(error) => {
                 progress.clear();

@@ -12,3 +12,4 @@ mod errors;
 mod harness;
 mod output;
 mod transactions;
+mod upkeep;

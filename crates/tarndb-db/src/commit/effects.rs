@@ -90,7 +90,8 @@ fn fill_table_effects(table: &mut TableEffects, overlay: &Overlay) -> Result<(),
         }
         // Without deletion vectors nothing can be carried: then the file is the unit.
         let carries = overlay.state.deletion_vectors_enabled();
-        table.row_map = carries.then(|| Arc::clone(&moved.row_map));
+        let row_map = moved.row_map.as_ref().filter(|_| carries);
+        table.row_map = row_map.map(|(map, _)| Arc::clone(map));
     }
     table.overwrite = match (overlay.overwrite, &overlay.overwritten) {
         (Some(source_read_target), _) => Some(OverwriteKind::All { source_read_target }),

@@ -399,7 +399,7 @@ fn notes(overlay: &Overlay) -> Option<Arc<Notes>> {
         .and_then(|keys| KeySet::of(keys.key.names(), &keys.hashes, overlay.keys_cover_adds()));
     let moved = overlay.moved.as_ref();
     let notes = Notes {
-        row_map: moved.map(|moved| moved.note.clone()),
+        row_map: moved.and_then(|moved| moved.row_map.as_ref().map(|(_, note)| note.clone())),
         keys,
     };
     (!notes.is_empty()).then(|| Arc::new(notes))
@@ -430,11 +430,13 @@ fn parameters(overlay: &Overlay) -> BTreeMap<String, String> {
     if let Some(cloned) = &overlay.cloned {
         return cloned.parameters();
     }
+    if let Some(moved) = &overlay.moved {
+        return moved.parameters.clone();
+    }
     let mut parameters = BTreeMap::new();
     let overwrites = overlay.overwrite.is_some() || overlay.overwritten.is_some();
     let mode = if overwrites { MODE_OVERWRITE } else { "Append" };
-    let appends = !overlay.adds.is_empty() && overlay.moved.is_none();
-    if overwrites || appends {
+    if overwrites || !overlay.adds.is_empty() {
         parameters.insert(MODE_PARAMETER.to_owned(), mode.to_owned());
     }
     let mut reads_target = overlay.overwrite == Some(true);

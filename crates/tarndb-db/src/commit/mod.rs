@@ -46,8 +46,19 @@ use resolve::Resolver;
 /// Writer features of the log that this build knows.
 const WRITER_FEATURES: [&str; 4] = [CLONE_FEATURE, DETACH_FEATURE, FENCE_FEATURE, VACUUM_FEATURE];
 
-/// Commits a transaction.
-pub(crate) async fn commit(mut txn: Transaction) -> Result<Committed, DbError> {
+/// Commits a transaction. From here on what it stored is not given up any more, unless the
+/// answer is a conflict: then no record names it, and none will.
+pub(crate) async fn commit(txn: Transaction) -> Result<Committed, DbError> {
+    let staged = txn.staged.clone();
+    staged.keep();
+    let committed = commit_now(txn).await;
+    if matches!(committed, Err(DbError::Conflict { .. })) {
+        staged.give_up();
+    }
+    committed
+}
+
+async fn commit_now(mut txn: Transaction) -> Result<Committed, DbError> {
     let inner = Arc::clone(txn.inner());
     inner.check_open()?;
     if txn.is_read_only() {

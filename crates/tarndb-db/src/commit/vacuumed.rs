@@ -148,9 +148,9 @@ fn new_files(
 }
 
 fn row_map_file(overlay: &Overlay) -> Option<&str> {
-    match &overlay.moved.as_ref()?.note {
-        RowMapNote::File(path) => Some(path),
-        RowMapNote::Inline(_) => None,
+    match overlay.moved.as_ref()?.row_map.as_ref()? {
+        (_, RowMapNote::File(path)) => Some(path),
+        (_, RowMapNote::Inline(_)) => None,
     }
 }
 

@@ -58,6 +58,38 @@ pub(crate) fn plan(
     bins
 }
 
+/// All bins that a clustering puts in order, by partition: as large as one transaction may be, for
+/// the larger the files that are sorted together, the narrower the new ones. Where files are
+/// `marked`, those that bear the mark already, are large enough and have few deleted rows are
+/// left as they are.
+pub(crate) fn plan_clustered(
+    files: impl Iterator<Item = Arc<DataFile>>,
+    target_bytes: u64,
+    options: &CompactOptions,
+    limits: Limits,
+    marked: bool,
+) -> Vec<Bin> {
+    let is_clustered = |file: &DataFile| marked && file.clustering_provider.is_some();
+    let mut partitions: BTreeMap<_, Vec<Arc<DataFile>>> = BTreeMap::new();
+    for file in files {
+        if !is_clustered(&file) || is_candidate(&file, target_bytes, options) {
+            let partition = partitions.entry(file.partition_values.clone());
+            partition.or_default().push(file);
+        }
+    }
+    let mut bins = Vec::new();
+    for mut files in partitions.into_values() {
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        bins.extend(packed(files, limits.bytes, limits.files));
+    }
+    let is_due = |bin: &Bin| {
+        let mut files = bin.files.iter();
+        files.any(|file| !is_clustered(file)) || is_worth_it(bin, options)
+    };
+    bins.retain(is_due);
+    bins
+}
+
 /// The first bins that fit one transaction; at least one if there is any.
 pub(crate) fn first_group(bins: Vec<Bin>, limits: Limits) -> Vec<Bin> {
     let mut group: Vec<Bin> = Vec::new();

@@ -12,11 +12,13 @@ use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use tarndb_table::parquet::read::{LiveRows, ReadOptions, read_file_rows};
 use tarndb_table::{
-    DataFile, Deletion, RowIdColumns, TableError, TableState, TableWriter, WriteOptions, Written,
+    DataFile, Deletion, RowIdColumns, Schema, TableError, TableState, TableWriter, WriteOptions,
+    Written,
 };
 use tarndb_txn::{RowMap, Source};
 use tarndb_types::{DbVersion, TableId};
 
+use super::cluster::Order;
 use super::plan::Bin;
 use super::row_map;
 use super::trail::Trail;
@@ -29,7 +31,7 @@ use crate::snapshot::Snapshot;
 const SMALL_BYTES: u64 = 1 << 20;
 const READ_AHEAD: usize = 8;
 
-type Rows = BoxStream<'static, Result<LiveRows, TableError>>;
+pub(super) type Rows = BoxStream<'static, Result<LiveRows, TableError>>;
 
 /// Files written anew, not yet committed. Whoever commits them, they are judged from the
 /// version at which they were read.
@@ -39,8 +41,10 @@ pub struct Rewritten {
     pub(crate) base: DbVersion,
     pub(crate) sources: BTreeMap<String, Arc<DataFile>>,
     pub(crate) files: Vec<DataFile>,
-    pub(crate) row_map: Arc<RowMap>,
-    pub(crate) note: RowMapNote,
+    /// `None`: the rows went in more runs than a map is kept for.
+    pub(crate) row_map: Option<(Arc<RowMap>, RowMapNote)>,
+    /// What the table's history tells of it.
+    pub(crate) parameters: BTreeMap<String, String>,
     pub(crate) rows: u64,
 }
 
@@ -65,9 +69,9 @@ impl Rewritten {
         &self.files
     }
 
-    /// Where the rows went.
-    pub fn row_map(&self) -> &RowMap {
-        &self.row_map
+    /// Where the rows went; `None` for a clustering of more rows than a map is kept for.
+    pub fn row_map(&self) -> Option<&RowMap> {
+        self.row_map.as_ref().map(|(map, _)| map.as_ref())
     }
 
     /// Rows in the new files.
@@ -77,44 +81,65 @@ impl Rewritten {
 
     /// Whether the row map lies in a file of its own rather than in the record.
     pub fn row_map_in_file(&self) -> bool {
-        matches!(self.note, RowMapNote::File(_))
+        matches!(self.row_map, Some((_, RowMapNote::File(_))))
     }
 }
 
-/// Rewrites each bin into new files of about `target_bytes`.
+/// Rewrites each bin into new files of about `target_bytes`, in the order of `order` if there is
+/// one.
 ///
 /// # Cost
 /// About two GETs per input, one PUT (or multipart upload) per output, one more for a large row
-/// map.
+/// map; with several columns of an order these are read once more before.
 pub(super) async fn rewrite(
     snapshot: &Snapshot,
     id: TableId,
     bins: &[Bin],
     target_bytes: u64,
+    order: Option<Order<'_>>,
 ) -> Result<Rewritten, DbError> {
-    let job = Job {
-        snapshot,
-        table: snapshot.entry(id)?,
+    let job = Arc::new(Job {
+        snapshot: snapshot.clone(),
+        table: Arc::clone(snapshot.entry(id)?),
         state: snapshot.table(id).await?,
         target_bytes,
-    };
-    let mut map = RowMap::default();
+    });
+    let mut map = Some(RowMap::default());
+    let mut first = 0;
     let mut files = Vec::new();
     let mut rows = 0;
     for bin in bins {
-        let first = map.sources.len();
-        map.sources.extend(bin.files.iter().map(source));
-        let mut trail = Trail::default();
-        let written = job.rewrite_bin(bin, first, &mut trail).await?;
-        let targets = trail.targets(&written.files).ok_or(DbError::Internal {
-            what: "a rewrite lost count of its rows",
-        })?;
-        map.targets.extend(targets);
+        let mut trail = match order {
+            None => Trail::default(),
+            Some(order) => Trail::bounded(order.runs_max),
+        };
+        let written = job.rewrite_bin(bin, first, &mut trail, order).await?;
+        first += bin.files.len();
+        let targets = match trail.is_lost() {
+            true => None,
+            false => Some(trail.targets(&written.files).ok_or(DbError::Internal {
+                what: "a rewrite lost count of its rows",
+            })?),
+        };
+        map = map.zip(targets).map(|(mut map, targets)| {
+            map.sources.extend(bin.files.iter().map(source));
+            map.targets.extend(targets);
+            map
+        });
         files.extend(written.files);
         rows += written.rows;
     }
-    let store = snapshot.database().store();
-    let note = row_map::store(store, &job.table.location, &map).await?;
+    if let Some(order) = order.filter(|order| order.clustering.marks) {
+        order.mark(&mut files);
+    }
+    let row_map = match map {
+        None => None,
+        Some(map) => {
+            let store = snapshot.database().store();
+            let note = row_map::store(store, &job.table.location, &map).await?;
+            Some((Arc::new(map), note))
+        }
+    };
     let sources = bins.iter().flat_map(|bin| &bin.files);
     Ok(Rewritten {
         table: id,
@@ -123,8 +148,8 @@ pub(super) async fn rewrite(
             .map(|file| (file.path.clone(), Arc::clone(file)))
             .collect(),
         files,
-        row_map: Arc::new(map),
-        note,
+        row_map,
+        parameters: order.map(|order| order.parameters()).unwrap_or_default(),
         rows,
     })
 }
@@ -140,22 +165,32 @@ fn source(file: &Arc<DataFile>) -> Source {
     }
 }
 
-struct Job<'a> {
-    snapshot: &'a Snapshot,
-    table: &'a TableEntry,
-    state: Arc<TableState>,
+/// One table whose files are written anew.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) snapshot: Snapshot,
+    pub(super) table: Arc<TableEntry>,
+    pub(super) state: Arc<TableState>,
     target_bytes: u64,
 }
 
-impl Job<'_> {
+impl Job {
     async fn rewrite_bin(
-        &self,
+        self: &Arc<Self>,
         bin: &Bin,
         first_source: usize,
         trail: &mut Trail,
+        order: Option<Order<'_>>,
     ) -> Result<Written, DbError> {
         let mut writer = self.writer(bin)?;
-        match self.copy(bin, first_source, trail, &mut writer).await {
+        let copied = match order {
+            None => self.copy(bin, first_source, trail, &mut writer).await,
+            Some(order) => {
+                let copied = order.copy(self, bin, first_source, trail, &mut writer);
+                copied.boxed().await
+            }
+        };
+        match copied {
             Ok(()) => writer.finish().await.map_err(self.failed()),
             Err(error) => {
                 writer.abort().await;
@@ -190,7 +225,7 @@ impl Job<'_> {
     }
 
     /// The columns of row ids, which go with their rows.
-    fn row_ids(&self) -> Option<RowIdColumns> {
+    pub(super) fn row_ids(&self) -> Option<RowIdColumns> {
         RowIdColumns::of(&self.state.properties)
     }
 
@@ -229,20 +264,10 @@ impl Job<'_> {
         Ok(())
     }
 
-    async fn open(&self, file: &DataFile) -> Result<Rows, DbError> {
-        let inner = &self.snapshot.database().inner;
-        let deleted = inner.deleted_rows(self.table, &file.deletion).await?;
+    pub(super) async fn open(&self, file: &DataFile) -> Result<Rows, DbError> {
         let columns = self.row_ids().map(|ids| ids.added_to(&self.state.schema));
-        let rows = read_file_rows(
-            &inner.store,
-            &self.table.location,
-            file,
-            columns.as_ref().unwrap_or(&self.state.schema),
-            &self.state.partition_columns,
-            Some(&deleted),
-            ReadOptions::default(),
-        );
-        let rows = rows.await.map_err(self.failed())?;
+        let columns = columns.as_ref().unwrap_or(&self.state.schema);
+        let rows = self.open_columns(file, columns).await?;
         if file.size_bytes > SMALL_BYTES {
             return Ok(rows);
         }
@@ -250,7 +275,27 @@ impl Job<'_> {
         Ok(futures::stream::iter(read.into_iter().map(Ok)).boxed())
     }
 
-    fn failed(&self) -> impl FnOnce(TableError) -> DbError {
+    /// The live rows of a file with these columns only.
+    pub(super) async fn open_columns(
+        &self,
+        file: &DataFile,
+        columns: &Schema,
+    ) -> Result<Rows, DbError> {
+        let inner = &self.snapshot.database().inner;
+        let deleted = inner.deleted_rows(&self.table, &file.deletion).await?;
+        let rows = read_file_rows(
+            &inner.store,
+            &self.table.location,
+            file,
+            columns,
+            &self.state.partition_columns,
+            Some(&deleted),
+            ReadOptions::default(),
+        );
+        rows.await.map_err(self.failed())
+    }
+
+    pub(super) fn failed(&self) -> impl FnOnce(TableError) -> DbError {
         DbError::table(self.table.display_name())
     }
 }

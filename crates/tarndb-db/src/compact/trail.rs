@@ -1,19 +1,43 @@
 //! `Trail`: which rows of which input went where, while a rewrite copies them.
 //!
 //! Invariant: rows are noted in the order in which they are written, so the runs, cut at the
-//! ends of the new files, are the row map.
+//! ends of the new files, are the row map. Memory is bounded: with more runs than that it is
+//! lost, and says so.
 //! Spec: docs/conflicts.md, "Row maps".
 
 use tarndb_table::DataFile;
 use tarndb_txn::{Run, Target};
 
 /// Rows in the order in which they were written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Trail {
     runs: Vec<Run>,
+    /// Runs that are kept at most.
+    runs_max: usize,
+    is_lost: bool,
+}
+
+impl Default for Trail {
+    fn default() -> Self {
+        Self::bounded(usize::MAX)
+    }
 }
 
 impl Trail {
+    /// One that is lost above so many runs.
+    pub(super) fn bounded(runs_max: usize) -> Self {
+        Self {
+            runs: Vec::new(),
+            runs_max,
+            is_lost: false,
+        }
+    }
+
+    /// Whether the rows went in more runs than are kept.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
     /// Notes rows of an input file, by ascending position.
     pub(super) fn note(&mut self, source: u32, positions: &[u64]) {
         for position in positions {
@@ -21,12 +45,21 @@ impl Trail {
                 Some(run) if run.source == source && run.first + run.len == *position => {
                     run.len += 1;
                 }
-                _ => self.runs.push(Run {
+                _ => self.push(Run {
                     source,
                     first: *position,
                     len: 1,
                 }),
             }
+        }
+    }
+
+    fn push(&mut self, run: Run) {
+        if self.runs.len() < self.runs_max && !self.is_lost {
+            self.runs.push(run);
+        } else {
+            self.is_lost = true;
+            self.runs = Vec::new();
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tarndb_log::hint;
 use tarndb_storage::Path;
 use tarndb_table::codec::CheckpointInfo;
-use tarndb_types::{DbVersion, TableVersion};
+use tarndb_types::{DbVersion, TableId, TableVersion};
 
 use super::table::checkpoint_interval;
 use super::{Probed, probe_published};
@@ -81,6 +81,27 @@ pub(super) async fn checkpoint_all(inner: &Inner) -> Result<CheckpointReport, Db
             let info = checkpoint_table(inner, table, published).await?;
             tables.push((table.display_name(), info));
         }
+    }
+    Ok(CheckpointReport {
+        catalog: catalog.version(),
+        tables,
+    })
+}
+
+/// Writes the catalog's checkpoint and that of a table at its newest published version.
+pub(super) async fn checkpoint_one(
+    inner: &Inner,
+    id: TableId,
+) -> Result<CheckpointReport, DbError> {
+    crate::commit::check_writable(&inner.head.catalog())?;
+    let catalog: Arc<Catalog> = inner.head.catalog();
+    checkpoint::write(&inner.store, &catalog).await?;
+    let mut tables = Vec::new();
+    if let Some(table) = catalog.table(id)
+        && let Some(published) = table.published
+    {
+        let info = checkpoint_table(inner, table, published).await?;
+        tables.push((table.display_name(), info));
     }
     Ok(CheckpointReport {
         catalog: catalog.version(),

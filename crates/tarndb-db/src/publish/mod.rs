@@ -23,6 +23,7 @@ use crate::database::{Database, Inner};
 use crate::error::{DbError, Divergence};
 use crate::options::PublishMode;
 use crate::transaction::Committed;
+use crate::upkeep;
 
 pub use due::CheckpointReport;
 pub(crate) use due::learn_published;
@@ -146,6 +147,23 @@ impl Database {
         self.inner.check_open()?;
         self.inner.refresh().await?;
         due::checkpoint_all(&self.inner).await
+    }
+}
+
+impl Database {
+    /// Publishes a table and writes a checkpoint of its newest version, due or not; the
+    /// catalog's too.
+    ///
+    /// # Errors
+    /// [`DbError::TableNotFound`]; [`DbError::Diverged`]; those of the store.
+    ///
+    /// # Cost
+    /// That of publishing, and the PUTs of two checkpoints.
+    pub async fn checkpoint_table(&self, id: TableId) -> Result<CheckpointReport, DbError> {
+        self.inner.check_open()?;
+        self.snapshot().await?.entry(id)?;
+        publish_now(&self.inner, id).await?;
+        due::checkpoint_one(&self.inner, id).await
     }
 }
 
@@ -293,6 +311,8 @@ pub(crate) fn note_commit(
     version: DbVersion,
     entries: impl IntoIterator<Item = (TableId, TableVersion)>,
 ) {
+    let entries: Vec<_> = entries.into_iter().collect();
+    upkeep::note_commit(inner, version, entries.iter().copied());
     let interval = inner.options.checkpoint_interval;
     let mut state = inner.publisher.lock();
     state.committed_any = true;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 
 use super::work;
 use crate::database::Inner;
+use crate::upkeep;
 
 /// Wakes the task; starts it first when there is none yet.
 pub(super) fn wake(inner: &Arc<Inner>) {
@@ -49,7 +50,9 @@ async fn run(inner: Weak<Inner>, wake: Arc<tokio::sync::Notify>, _running: Runni
         if inner.check_open().is_err() {
             return;
         }
-        let Err(error) = work(&inner).await else {
+        let published = work(&inner).await;
+        upkeep::start(&inner);
+        let Err(error) = published else {
             continue;
         };
         // A handle that only reads may well be unable to write.

@@ -368,7 +368,7 @@ impl Transaction {
         let moved = Moved {
             sources: rewritten.sources,
             row_map: rewritten.row_map,
-            note: rewritten.note,
+            parameters: rewritten.parameters,
         };
         overlay.move_rows(moved, rewritten.files);
         self.changes.did(Operation::Rewrite);
@@ -456,7 +456,7 @@ impl Transaction {
             .chain(new.iter().copied())
             .filter_map(|file| file.unstored().cloned());
         let files: Vec<_> = files.collect();
-        store_held(&self.inner().store, files).await?;
+        store_held(&self.store(), files).await?;
         self.changes.held_bytes = 0;
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: reads see the snapshot with the transaction's own changes and nothing else.
 //! Files are written at once under unique names and are invisible until a record names them;
-//! dropping the transaction is the rollback. A failing call leaves the transaction as it was.
+//! dropping the transaction is the rollback, which deletes them. A failing call leaves the transaction as it was.
 //! Spec: docs/format/log.md, "Transactions".
 
 mod attach;
@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tarndb_storage::Path;
+use tarndb_storage::{Path, Store};
 use tarndb_table::codec::TableCodec;
 use tarndb_table::{Deletion, RowSet, TableState};
 use tarndb_txn::{Isolation, Operation};
@@ -41,6 +41,7 @@ use crate::catalog::{Catalog, TableEntry};
 use crate::commit;
 use crate::database::Inner;
 use crate::error::DbError;
+use crate::leftover::StagedFiles;
 use crate::moment::Moment;
 use crate::options::TxnOptions;
 use crate::record::Action;
@@ -62,6 +63,8 @@ pub struct Transaction {
     pub(crate) pin: Option<Pin>,
     pub(crate) user_metadata: BTreeMap<String, Value>,
     pub(crate) changes: Changes,
+    /// What it stored so far.
+    pub(crate) staged: StagedFiles,
 }
 
 /// All that a transaction did so far; a mark is a copy of it.
@@ -117,6 +120,7 @@ impl Transaction {
         let (isolation, user_metadata) = (options.isolation, options.user_metadata);
         Self {
             began: Moment::now(snapshot.database().inner.context()),
+            staged: StagedFiles::new(&snapshot.database().inner),
             snapshot,
             id,
             chosen_id,
@@ -246,6 +250,12 @@ impl Transaction {
     /// 1 more for vectors too large to be inline, 1 for each entry that must be staged.
     pub async fn commit(self) -> Result<Committed, DbError> {
         commit::commit(self).await
+    }
+
+    /// The store through which its own files are to be written: they are deleted when it is
+    /// given up, so they must not be added to another transaction.
+    pub fn store(&self) -> Store {
+        self.staged.store(&self.inner().store)
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {

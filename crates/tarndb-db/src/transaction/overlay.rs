@@ -77,10 +77,10 @@ pub(crate) struct Overlay {
 pub(crate) struct Moved {
     /// The files that it read, as the base has them.
     pub(crate) sources: BTreeMap<String, Arc<DataFile>>,
-    /// Where their live rows are now.
-    pub(crate) row_map: Arc<RowMap>,
-    /// How the record tells the map.
-    pub(crate) note: RowMapNote,
+    /// Where their live rows are now, and how the record tells it; `None` without a map.
+    pub(crate) row_map: Option<(Arc<RowMap>, RowMapNote)>,
+    /// What the table's history tells.
+    pub(crate) parameters: BTreeMap<String, String>,
 }
 
 /// The rows that an overwrite replaces.

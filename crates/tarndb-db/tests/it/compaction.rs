@@ -128,7 +128,7 @@ async fn rows_keep_their_order_and_deleted_rows_are_dropped() {
     delete(&mut txn, id, |row| row.0 % 4 == 1).await;
     txn.commit().await.unwrap();
     let rewritten = prepared(&db, id).await;
-    let map = rewritten.row_map();
+    let map = rewritten.row_map().unwrap();
     assert_eq!(map.sources.len(), 3);
     assert!(map.sources.iter().all(|source| source.vector.is_some()));
     let runs: Vec<_> = map.targets[0]
@@ -405,7 +405,7 @@ async fn a_dropped_table_and_an_overwrite_end_a_compaction_without_harm() {
     txn.commit().await.unwrap();
     let found = db.compact(id, &CompactOptions::default()).await;
     assert!(
-        matches!(found, Err(DbError::TableNotFound { .. })),
+        matches!(found, Err(DbError::TableDropped { .. })),
         "{found:?}"
     );
 }

@@ -40,6 +40,8 @@ pub(crate) struct Destination {
     pub(crate) schema: Arc<Schema>,
     partition_columns: Vec<String>,
     location: Path,
+    /// Notes what is written, for the transaction that it is written for.
+    store: Option<Store>,
     options: WriteOptions,
     /// What rows must fulfil, and what is filled in.
     pub(crate) rules: Arc<RowRules>,
@@ -56,7 +58,11 @@ impl Destination {
         let state = txn.table(id).await?;
         let name = txn.entry(id)?.display_name();
         let rules = txn.row_rules(id).await?;
-        Self::of_state(&name, &state, rules, txn.location(id)?, options)
+        let destination = Self::of_state(&name, &state, rules, txn.location(id)?, options)?;
+        Ok(Self {
+            store: Some(txn.store()),
+            ..destination
+        })
     }
 
     /// A table in this state.
@@ -77,6 +83,7 @@ impl Destination {
             schema: Arc::clone(&state.schema),
             partition_columns: state.partition_columns.clone(),
             location,
+            store: None,
             options: write,
             rules: Arc::new(rules),
             supplied: Supplied::all(&state.schema),
@@ -133,7 +140,7 @@ impl Destination {
 
     /// A writer of its files.
     pub(crate) fn writer(&self, db: &Database) -> TableWriter {
-        let writer = self.writer_to(db.store());
+        let writer = self.writer_to(self.store.as_ref().unwrap_or(db.store()));
         writer.with_held(db.options().held_limits())
     }
 

@@ -11,7 +11,7 @@ use tarndb_txn::Isolation;
 use crate::error::SqlError;
 use crate::parser::ast::{Explain, Restore, RestoreTarget, Savepoint, Show, Statement, Vacuum};
 use crate::parser::cursor::Cursor;
-use crate::parser::{copy, ddl, parse_statement, types};
+use crate::parser::{copy, ddl, parse_statement, types, upkeep};
 
 /// BEGIN, COMMIT, ROLLBACK and their other spellings.
 pub(crate) fn transaction(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -118,6 +118,9 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     if cursor.word("vacuum") {
         return vacuum(cursor).map(Statement::Vacuum);
     }
+    if let Some(statement) = upkeep::statement(cursor)? {
+        return Ok(Statement::Upkeep(statement));
+    }
     if cursor.words(&["attach", "table"]) {
         return attach(cursor);
     }
@@ -132,7 +135,8 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     Err(cursor.expected(
         "a statement (SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, TRUNCATE, \
          COMMENT ON, BEGIN, COMMIT, ROLLBACK, SHOW, DESCRIBE, EXPLAIN, COPY, CONVERT TO DELTA, \
-         ATTACH TABLE, DETACH TABLE, SET, RESTORE, VACUUM)",
+         ATTACH TABLE, DETACH TABLE, SET, RESTORE, VACUUM, OPTIMIZE, \
+         CHECKPOINT, ANALYZE)",
     ))
 }
 

@@ -12,6 +12,7 @@ use tarndb_table::{ColumnPath, DataType, Field, Position};
 use tarndb_txn::Isolation;
 
 use crate::parser::template::{Argument, Template};
+use crate::parser::upkeep::Upkeep;
 
 /// `[schema.]table` as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,6 +154,8 @@ pub enum Statement {
     Vacuum(Vacuum),
     /// RESTORE.
     Restore(Restore),
+    /// OPTIMIZE, CHECKPOINT and ANALYZE.
+    Upkeep(Upkeep),
 }
 
 /// A statement about a savepoint.

@@ -158,7 +158,7 @@ fn feature_name(cursor: &mut Cursor<'_>) -> Result<String, SqlError> {
 }
 
 /// `(a, b.c)`, or NONE.
-fn cluster_columns(cursor: &mut Cursor<'_>) -> Result<Vec<Vec<String>>, SqlError> {
+pub(super) fn cluster_columns(cursor: &mut Cursor<'_>) -> Result<Vec<Vec<String>>, SqlError> {
     if cursor.word("none") {
         return Ok(Vec::new());
     }

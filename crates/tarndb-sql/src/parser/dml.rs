@@ -193,6 +193,7 @@ fn alias(cursor: &mut Cursor<'_>, not: &[&str]) -> Result<Option<String>, SqlErr
     }
 }
 
+/// WHERE, when it is there.
 pub(super) fn filter(cursor: &mut Cursor<'_>) -> Result<Option<Expr>, SqlError> {
     if cursor.word("where") {
         cursor.engine(|parser| parser.parse_expr()).map(Some)

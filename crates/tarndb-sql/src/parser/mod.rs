@@ -22,6 +22,7 @@ pub mod template;
 #[cfg(test)]
 mod tests;
 mod types;
+mod upkeep;
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -31,6 +32,7 @@ pub use ast::{
     Restore, RestoreTarget, Savepoint, Show, Statement, TableName, Update, Vacuum,
 };
 pub(crate) use types::parse_type;
+pub use upkeep::{Optimize, Upkeep};
 
 use crate::error::SqlError;
 use crate::name::Spelling;

@@ -97,13 +97,17 @@ impl Upload {
         match self.multipart {
             None => {
                 tracing::debug!(target: "tarndb::step", key = %key, "data_file.begin");
-                self.store.put(key, Bytes::from(self.buffered)).await?;
+                let (store, at) = (self.store.clone(), key.clone());
+                let put = async move { store.put(&at, Bytes::from(self.buffered)).await };
+                self.store.carry_out(key, put).await?;
             }
             Some(multipart) => {
-                multipart
-                    .finish()
-                    .await
-                    .map_err(|error| failed(key, error))?;
+                let at = key.clone();
+                let finish = async move {
+                    let finished = multipart.finish().await;
+                    finished.map(drop).map_err(|error| failed(&at, error))
+                };
+                self.store.carry_out(key, finish).await?;
             }
         }
         tracing::debug!(target: "tarndb::step", key = %key, bytes = self.bytes, "data_file.end");
