@@ -94,7 +94,10 @@ impl Clustering {
                 return Err(refused(column, "there are no bounds of its type"));
             }
             let partitions = state.partition_columns.iter();
-            if partitions.into_iter().any(|name| same(name, &column.join("."))) {
+            if partitions
+                .into_iter()
+                .any(|name| same(name, &column.join(".")))
+            {
                 return Err(refused(column, "the table is partitioned by it already"));
             }
             let earlier = self.columns.iter().take(at);

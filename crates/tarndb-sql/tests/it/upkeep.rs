@@ -61,13 +61,13 @@ async fn a_table_by_path_is_vacuumed_by_its_own_log() {
         chain(&too_short)
     );
     let missing = err(&mut session, "VACUUM delta.`/nowhere/at/all`").await;
-    assert_eq!(missing.sqlstate(), "42P01");
+    assert_eq!(missing.sqlstate(), "58P01");
 }
 
 #[tokio::test]
 async fn a_statement_ends_when_its_time_is_up_and_changes_nothing() {
     let mut session = setup("CREATE TABLE t (a BIGINT)").await;
-    let endless = "SELECT count(*) FROM generate_series(1, 200000) x, generate_series(1, 200000) y";
+    let endless = "SELECT sum(v % 7) FROM generate_series(1, 100000000000) g(v)";
     ok(&mut session, "SET statement_timeout = '50ms'").await;
     assert_eq!(rows(&mut session, "SHOW statement_timeout").await, "50ms");
     let error = err(&mut session, endless).await;
@@ -130,6 +130,7 @@ async fn resources_are_set_shown_reset_and_refused_by_name() {
 async fn a_memory_limit_set_in_sql_is_obeyed() {
     let mut session = setup("CREATE TABLE t (a BIGINT)").await;
     ok(&mut session, "SET tarndb.memory_limit = '32MB'").await;
-    let large = "SELECT array_agg(repeat(md5(v::text), 100)) FROM generate_series(1, 100000) g(v)";
+    let large =
+        "SELECT count(DISTINCT repeat(md5(v::text), 8)) FROM generate_series(1, 100000) g(v)";
     assert_eq!(err(&mut session, large).await.sqlstate(), "53200");
 }
