@@ -72,11 +72,12 @@ pub use retry::{Retry, RetryPolicy, TransactError};
 pub use snapshot::{ScannedRows, Snapshot};
 pub use status::{Status, TableStatus};
 pub use transaction::{
-    CloneReport, CloneTable, Committed, Mark, NativeSource, NewTable, OverwriteReport, Transaction,
+    CloneReport, CloneTable, Committed, Mark, MergeCounts, MergedFiles, MergedRows, NativeSource,
+    NewTable, OverwriteReport, Transaction,
 };
 pub use travel::error::TravelError;
 pub use travel::history::TableHistoryEntry;
 pub use travel::{TableChanges, TableTarget};
 pub use upkeep::UpkeepOptions;
-pub use upsert::{DoubledKeys, SoughtKeys, UpsertReport};
+pub use upsert::{DoubledKeys, MergeKeys, SoughtKeys, UpsertReport};
 pub use vacuum::{Doomed, Reason as DoomedReason, TableVacuum, VacuumOptions, VacuumReport};

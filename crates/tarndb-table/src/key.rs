@@ -75,6 +75,11 @@ impl KeyColumns {
         Ok(Self { fields })
     }
 
+    /// No column: no row has a key.
+    pub fn none() -> Self {
+        Self { fields: Vec::new() }
+    }
+
     /// The columns as a schema, in the order of the key.
     pub fn schema(&self) -> Schema {
         Schema::new(self.fields.clone())
@@ -96,34 +101,11 @@ impl KeyColumns {
     /// What a file must be able to hold to have one of these keys: a value between the smallest
     /// and the largest of each column. Columns without bounds (all NULL, NaN) do not count.
     pub fn bounds<'a>(&self, batches: impl IntoIterator<Item = &'a RecordBatch>) -> Predicate {
-        let mut collector = StatsCollector::new(&self.schema(), &Indexed::from(usize::MAX));
+        let mut bounds = KeyBounds::new(self);
         for batch in batches {
-            let position = |field: &Field| batch.schema().index_of(&field.name).ok();
-            let positions: Option<Vec<_>> = self.fields.iter().map(position).collect();
-            // A batch that is not understood leaves no bound that could be wrong.
-            let Some(Ok(keys)) = positions.map(|positions| batch.project(&positions)) else {
-                return Predicate::And(Vec::new());
-            };
-            collector.update(&keys);
+            bounds.update(batch);
         }
-        let stats = collector.finish();
-        let bounds = self.fields.iter().flat_map(|field| {
-            let known = stats.top(field);
-            let bound = |op, value: Option<Scalar>| {
-                value.map(|value| Predicate::Compare {
-                    column: field.name.clone(),
-                    op,
-                    value,
-                })
-            };
-            let min = known.and_then(|stats| stats.min.clone());
-            let max = known.and_then(ColumnStats::upper_bound);
-            [
-                bound(Comparison::GreaterOrEqual, min),
-                bound(Comparison::LessOrEqual, max),
-            ]
-        });
-        Predicate::And(bounds.flatten().collect())
+        bounds.finish()
     }
 
     /// The keys of a batch that has these columns under the table's names and types.
@@ -149,6 +131,64 @@ impl KeyColumns {
     }
 }
 
+/// The bounds of keys that come batch by batch; see [`KeyColumns::bounds`].
+#[derive(Debug)]
+pub struct KeyBounds {
+    fields: Vec<Field>,
+    /// `None`: a batch was not understood.
+    collector: Option<StatsCollector>,
+}
+
+impl KeyBounds {
+    /// Of no key yet.
+    pub fn new(key: &KeyColumns) -> Self {
+        let collector = StatsCollector::new(&key.schema(), &Indexed::from(usize::MAX));
+        Self {
+            fields: key.fields.clone(),
+            collector: Some(collector),
+        }
+    }
+
+    /// Takes the keys of a batch that has these columns under the table's names and types.
+    pub fn update(&mut self, batch: &RecordBatch) {
+        let position = |field: &Field| batch.schema().index_of(&field.name).ok();
+        let positions: Option<Vec<_>> = self.fields.iter().map(position).collect();
+        match (
+            positions.map(|positions| batch.project(&positions)),
+            &mut self.collector,
+        ) {
+            (Some(Ok(keys)), Some(collector)) => collector.update(&keys),
+            // A batch that is not understood leaves no bound that could be wrong.
+            _ => self.collector = None,
+        }
+    }
+
+    /// What a file must be able to hold to have one of the keys.
+    pub fn finish(self) -> Predicate {
+        let Some(collector) = self.collector else {
+            return Predicate::And(Vec::new());
+        };
+        let stats = collector.finish();
+        let bounds = self.fields.iter().flat_map(|field| {
+            let known = stats.top(field);
+            let bound = |op, value: Option<Scalar>| {
+                value.map(|value| Predicate::Compare {
+                    column: field.name.clone(),
+                    op,
+                    value,
+                })
+            };
+            let min = known.and_then(|stats| stats.min.clone());
+            let max = known.and_then(ColumnStats::upper_bound);
+            [
+                bound(Comparison::GreaterOrEqual, min),
+                bound(Comparison::LessOrEqual, max),
+            ]
+        });
+        Predicate::And(bounds.flatten().collect())
+    }
+}
+
 /// The keys of one batch.
 #[derive(Debug)]
 pub struct Keys<'a> {
@@ -167,6 +207,9 @@ impl Keys<'_> {
     /// when the row has none, because a key column is NULL.
     pub fn read(&self, row: usize, bytes: &mut Vec<u8>) -> bool {
         bytes.clear();
+        if self.columns.is_empty() {
+            return false;
+        }
         for column in &self.columns {
             if row >= column.array.len() || column.array.is_null(row) {
                 return false;

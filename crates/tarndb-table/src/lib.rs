@@ -44,7 +44,7 @@ pub use evolve::{NewColumn, Position};
 pub use expression::{Expression, ExpressionError};
 pub use files::{Complete, Files, PACKED_MIN, Packed, Packer, StatsNeeded};
 pub use fragment::{DataFile, data_key};
-pub use key::{KeyColumns, Keys, key_hash, row_text};
+pub use key::{KeyBounds, KeyColumns, Keys, key_hash, row_text};
 pub use not_null::NotNullCheck;
 pub use parquet::damage::{check_footer, guarded};
 pub use parquet::read::{

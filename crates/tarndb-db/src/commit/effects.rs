@@ -75,7 +75,7 @@ fn fill_table_effects(table: &mut TableEffects, overlay: &Overlay) -> Result<(),
             .insert(path.clone(), Touched::Rows(rows.as_ref().clone()));
     }
     table.keys = overlay.keys.as_ref().map(|keys| KeySet {
-        columns: keys.key.names(),
+        columns: keys.compared(),
         bits: u64::BITS,
         hashes: keys.hashes.clone(),
         covers_adds: overlay.keys_cover_adds(),

@@ -393,10 +393,9 @@ fn own_file(file: &DataFile, vector: Option<DvDescriptor>) -> DataFile {
 
 /// What the entry tells those who will judge it.
 fn notes(overlay: &Overlay) -> Option<Arc<Notes>> {
-    let keys = overlay
-        .keys
-        .as_ref()
-        .and_then(|keys| KeySet::of(keys.key.names(), &keys.hashes, overlay.keys_cover_adds()));
+    let told = overlay.keys.as_ref().filter(|keys| !keys.any);
+    let keys =
+        told.and_then(|keys| KeySet::of(keys.key.names(), &keys.hashes, overlay.keys_cover_adds()));
     let moved = overlay.moved.as_ref();
     let notes = Notes {
         row_map: moved.and_then(|moved| moved.row_map.as_ref().map(|(_, note)| note.clone())),
@@ -476,6 +475,24 @@ fn metrics(overlay: &Overlay, files: &FileChanges) -> BTreeMap<String, String> {
     }
     if emptied > 0 || !files.removes.is_empty() {
         put("numRemovedFiles", (emptied + files.removes.len()) as u64);
+    }
+    if let Some(merged) = &overlay.merged
+        && overlay.operation() == Operation::Upsert
+    {
+        if let Some(rows) = merged.source_rows {
+            put("numSourceRows", rows);
+        }
+        put("numTargetRowsInserted", merged.inserted);
+        put("numTargetRowsUpdated", merged.updated);
+        put("numTargetRowsDeleted", merged.deleted);
+        put("numTargetRowsCopied", merged.copied);
+        put("numTargetFilesAdded", files.adds.len() as u64);
+        put(
+            "numTargetFilesRemoved",
+            (emptied + files.removes.len()) as u64,
+        );
+        put("numTargetFilesScanned", merged.files_scanned);
+        put("numTargetFilesSkipped", merged.files_skipped);
     }
     metrics
 }

@@ -13,7 +13,7 @@ use arrow_array::RecordBatch;
 use futures::TryStreamExt as _;
 use tarndb_table::parquet::read::read_file;
 use tarndb_table::{
-    DataFile, ErrorClass, KeyColumns, RowPredicate, Schema, TableError, TableState, is_true,
+    DataFile, ErrorClass, Field, KeyColumns, RowPredicate, Schema, TableError, TableState, is_true,
     key_hash, row_text,
 };
 use tarndb_txn::{Answer, Effects, Evidence, Isolation, Question, TableEffects, questions};
@@ -183,6 +183,9 @@ type Test<'a> = &'a (dyn Fn(&RecordBatch) -> Result<Option<String>, TableError> 
 impl AddedRows<'_> {
     /// Whether one of them has one of our keys.
     async fn with_key(&self, keys: &KeysLooked) -> Result<Answer, DbError> {
+        if keys.any {
+            return self.any_row(&keys.bounds).await;
+        }
         let names = keys.key.names();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let Ok(key) = KeyColumns::new(&self.state.schema, &names) else {
@@ -209,6 +212,20 @@ impl AddedRows<'_> {
             }
         }
         Ok(Answer::No)
+    }
+
+    /// Whether there is one in a file that `bounds` does not exclude.
+    async fn any_row(&self, bounds: &dyn RowPredicate) -> Result<Answer, DbError> {
+        let is_stored = |field: &&Field| !self.state.partition_columns.contains(&field.name);
+        let schema = &self.state.schema;
+        let Some(first) = schema.fields.iter().find(is_stored) else {
+            return Ok(Answer::Unknown("the table has no column".to_owned()));
+        };
+        let first = Schema::new(vec![first.clone()]);
+        self.look(bounds, &first, &|batch| {
+            Ok((batch.num_rows() > 0).then(|| row_text(batch, 0, &first)))
+        })
+        .await
     }
 
     /// Whether one of them matches.

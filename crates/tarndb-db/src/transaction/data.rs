@@ -147,7 +147,7 @@ impl Transaction {
             self.take_identities(id, part).await?;
         }
         let files = images(written);
-        self.overlay(id).await?.add_upserted(files, looked);
+        self.overlay(id).await?.add_upserted(files, Some(looked));
         self.changes.did(Operation::Upsert);
         Ok(())
     }
@@ -207,6 +207,18 @@ impl Transaction {
         rows: BTreeMap<String, RowSet>,
         operation: Operation,
     ) -> Result<u64, DbError> {
+        self.delete_rows_of(id, rows, BTreeMap::new(), operation)
+            .await
+    }
+
+    /// The same; `gone` are those of the rows that have no new form, where others have one.
+    pub(super) async fn delete_rows_of(
+        &mut self,
+        id: TableId,
+        rows: BTreeMap<String, RowSet>,
+        mut gone: BTreeMap<String, RowSet>,
+        operation: Operation,
+    ) -> Result<u64, DbError> {
         let count = rows.values().map(RowSet::len).sum();
         if count == 0 {
             return Ok(0);
@@ -215,7 +227,10 @@ impl Transaction {
         // Boxed, so that the compiler sees that they can be sent.
         let deletions: Vec<_> = rows
             .into_iter()
-            .map(|(path, rows)| self.file_deletion(id, &state, path, rows).boxed())
+            .map(|(path, rows)| {
+                let gone = gone.remove(&path).unwrap_or_default();
+                self.file_deletion(id, &state, path, rows, gone).boxed()
+            })
             .collect();
         let deletions = futures::stream::iter(deletions).buffered(VECTORS_AHEAD);
         let mut deletions: Vec<FileDeletion> = deletions.try_collect().await?;
@@ -240,6 +255,7 @@ impl Transaction {
         state: &TableState,
         path: String,
         rows: RowSet,
+        gone: RowSet,
     ) -> Result<FileDeletion, DbError> {
         let table = self.entry(id)?.display_name();
         let Some(file) = state.files.get(&path) else {
@@ -265,6 +281,7 @@ impl Transaction {
         Ok(FileDeletion {
             file,
             rows,
+            gone,
             all: Arc::new(all),
             emptied,
         })
@@ -471,7 +488,11 @@ impl Transaction {
         })
     }
 
-    fn notice_written(&mut self, id: TableId, empty_as_null: bool) -> Result<(), DbError> {
+    pub(super) fn notice_written(
+        &mut self,
+        id: TableId,
+        empty_as_null: bool,
+    ) -> Result<(), DbError> {
         if empty_as_null {
             let name = self.entry(id)?.display_name();
             self.changes.notice(format!(

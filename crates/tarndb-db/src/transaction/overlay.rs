@@ -21,6 +21,7 @@ use tarndb_types::{DatabaseId, DbVersion, TableVersion, TimestampMs, TxnId, Uuid
 
 use super::Cloned;
 use super::feed::{Feed, Image};
+use super::merge::MergeCounts;
 use super::restore::Restored;
 use crate::record::RowMapNote;
 use crate::upsert::KeysLooked;
@@ -62,6 +63,8 @@ pub(crate) struct Overlay {
     pub(crate) upserted: BTreeSet<String>,
     /// How rows were changed.
     pub(crate) feed: Feed,
+    /// What merges did, for the history.
+    pub(crate) merged: Option<MergeCounts>,
     /// The files that tell so, once the commit has written them.
     pub(crate) change_files: Vec<DataFile>,
     /// Application transactions set.
@@ -105,6 +108,8 @@ pub(crate) struct FileDeletion {
     pub(crate) file: Arc<DataFile>,
     /// Newly deleted rows.
     pub(crate) rows: RowSet,
+    /// Those of them that have no new form, in an operation of which others have.
+    pub(crate) gone: RowSet,
     /// All deleted rows, the new ones included.
     pub(crate) all: Arc<RowSet>,
     /// Whether no row is left.
@@ -130,6 +135,7 @@ impl Overlay {
             keys: None,
             upserted: BTreeSet::new(),
             feed: Feed::default(),
+            merged: None,
             change_files: Vec::new(),
             app_txns: BTreeMap::new(),
             metadata: Vec::new(),
@@ -256,13 +262,19 @@ impl Overlay {
         self.own_deletions.extend(deletions);
     }
 
-    /// Adds the files of an upsert, with the keys that it looked for.
-    pub(crate) fn add_upserted(&mut self, files: Vec<(DataFile, Image)>, looked: KeysLooked) {
-        self.upserted
-            .extend(files.iter().map(|(file, _)| file.path.clone()));
-        match &mut self.keys {
-            Some(keys) => keys.extend(looked),
-            None => self.keys = Some(looked),
+    /// Adds the files of an upsert, with the keys that it looked for, if it did.
+    pub(crate) fn add_upserted(
+        &mut self,
+        files: Vec<(DataFile, Image)>,
+        looked: Option<KeysLooked>,
+    ) {
+        if let Some(looked) = looked {
+            self.upserted
+                .extend(files.iter().map(|(file, _)| file.path.clone()));
+            match &mut self.keys {
+                Some(keys) => keys.extend(looked),
+                None => self.keys = Some(looked),
+            }
         }
         self.add_images(files, Operation::Upsert);
     }
@@ -296,8 +308,7 @@ impl Overlay {
         for deletion in deletions {
             let path = deletion.file.path.clone();
             let own = self.is_own(&path);
-            self.feed
-                .note_deleted(&path, own, &deletion.rows, operation);
+            self.note_deleted(&deletion, own, operation);
             let state = Arc::make_mut(&mut self.state);
             if deletion.emptied {
                 state.files.remove(&path);
@@ -318,6 +329,20 @@ impl Overlay {
         self.did(operation);
     }
 
+    fn note_deleted(&mut self, deletion: &FileDeletion, own: bool, operation: Operation) {
+        let path = &deletion.file.path;
+        if deletion.gone.is_empty() {
+            self.feed.note_deleted(path, own, &deletion.rows, operation);
+            return;
+        }
+        let replaced = &deletion.rows - &deletion.gone;
+        if !replaced.is_empty() {
+            self.feed.note_deleted(path, own, &replaced, operation);
+        }
+        let delete = Operation::Delete;
+        self.feed.note_deleted(path, own, &deletion.gone, delete);
+    }
+
     /// Replaces files by rewritten ones (copy-on-write).
     pub(crate) fn rewrite_files(
         &mut self,
@@ -333,9 +358,9 @@ impl Overlay {
             self.upserted
                 .extend(new.iter().map(|(file, _)| file.path.clone()));
         }
-        for FileDeletion { file, rows, .. } in old {
+        for deletion @ FileDeletion { file, rows, .. } in old {
             let own = self.is_own(&file.path);
-            self.feed.note_deleted(&file.path, own, rows, operation);
+            self.note_deleted(deletion, own, operation);
             Arc::make_mut(&mut self.state).files.remove(&file.path);
             self.forget_own(&file.path);
             let base = self
@@ -392,6 +417,7 @@ impl Overlay {
         }
         self.overwritten = None;
         self.keys = None;
+        self.merged = None;
         self.feed = Feed::default();
         Arc::make_mut(&mut self.state).files = Files::default();
         // Of an empty base too: others may append before the commit.

@@ -6,6 +6,7 @@
 //! Does not: demand that keys are unique in the table; each row with the key is replaced.
 //! Spec: docs/conflicts.md, "Keys"; docs/format/log.md, "Keys".
 
+pub(crate) mod looked;
 mod sought;
 mod source;
 
@@ -24,8 +25,9 @@ use tarndb_table::{
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
 
+pub(crate) use looked::KeysLooked;
+pub use looked::MergeKeys;
 pub use sought::{DoubledKeys, SoughtKeys};
-pub(crate) use source::KeysLooked;
 
 use crate::error::DbError;
 use crate::scan::{Scan, Scanned};

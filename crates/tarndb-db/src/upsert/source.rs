@@ -5,8 +5,8 @@
 //! Does not look at the table's rows.
 //! Spec: docs/conflicts.md, "Keys".
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
 use arrow::compute::{filter_record_batch, interleave_record_batch};
@@ -14,6 +14,7 @@ use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch, RecordBatchOp
 use futures::{Stream, StreamExt as _};
 use tarndb_table::{Field, KeyColumns, Predicate, Schema, TableError, conform_batch, key_hash};
 
+use super::looked::KeysLooked;
 use super::{DoubledKeys, without};
 use crate::error::DbError;
 
@@ -22,25 +23,6 @@ pub(super) type RowRef = (usize, usize);
 
 /// What a key costs beside its bytes, in the index.
 const KEY_OVERHEAD: usize = 64;
-
-/// The keys that a transaction looked for in one table.
-#[derive(Clone, Debug)]
-pub(crate) struct KeysLooked {
-    pub(crate) key: KeyColumns,
-    /// Hashes of all of them, found or not.
-    pub(crate) hashes: BTreeSet<u64>,
-    /// What a file must be able to hold to have one of them.
-    pub(crate) bounds: Predicate,
-}
-
-impl KeysLooked {
-    /// Those of a further upsert by the same columns.
-    pub(crate) fn extend(&mut self, further: Self) {
-        self.hashes.extend(further.hashes);
-        let earlier = std::mem::replace(&mut self.bounds, Predicate::Or(Vec::new()));
-        self.bounds = earlier.or(further.bounds);
-    }
-}
 
 /// The rows.
 pub(super) struct Source {
@@ -223,6 +205,7 @@ impl Source {
             hashes: self.keys.keys().map(|key| key_hash(key)).collect(),
             bounds,
             key: self.key,
+            any: false,
         }
     }
 }

@@ -229,6 +229,13 @@ impl RowRules {
         })
     }
 
+    /// Whether the column takes its numbers from an identity.
+    pub fn is_identity(&self, place: usize) -> bool {
+        self.columns
+            .get(&place)
+            .is_some_and(|rules| rules.identity.is_some())
+    }
+
     /// How the columns of rows that change are supplied, when those at the places that `given`
     /// tells are assigned: generated columns of which an input changes are computed anew.
     pub fn supplied_by_update(&self, given: impl Fn(usize) -> bool) -> Supplied {
