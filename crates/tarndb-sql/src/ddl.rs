@@ -405,7 +405,7 @@ pub(crate) fn storable(schema: &ArrowSchema) -> ArrowSchema {
     ArrowSchema::new(fields.collect::<Vec<_>>())
 }
 
-fn storable_type(data_type: &ArrowType) -> ArrowType {
+pub(crate) fn storable_type(data_type: &ArrowType) -> ArrowType {
     match data_type {
         ArrowType::Timestamp(TimeUnit::Nanosecond, zone) => {
             ArrowType::Timestamp(TimeUnit::Microsecond, zone.clone())

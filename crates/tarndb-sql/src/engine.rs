@@ -29,6 +29,7 @@ use crate::name::{Spelling, same};
 use crate::options::SessionOptions;
 use crate::provider::damage::NameDamage;
 use crate::provider::float_bounds::NoFloatBounds;
+use crate::provider::pushdown::ByUniqueName;
 use crate::rewrite::analyzer_rules;
 use crate::types::TableTypes;
 
@@ -78,7 +79,7 @@ impl Engine {
         let functions = Arc::new(Functions::default());
         let config = config(options);
         let defaults = settings(config.options());
-        let mut rules = PhysicalOptimizer::new().rules;
+        let mut rules = ByUniqueName::around(PhysicalOptimizer::new().rules);
         rules.push(Arc::new(NoFloatBounds));
         rules.push(Arc::new(NameDamage));
         let mut builder = SessionStateBuilder::new()

@@ -271,6 +271,14 @@ pub enum SqlError {
     /// A scalar subquery that gives more than one row, or the like.
     #[error("a subquery used as a value gives more than one row")]
     SubqueryRows,
+    /// A row that two rows of a join's other side would change.
+    #[error(
+        "a row of table {table} is matched by several rows of the source, and more than one would change it"
+    )]
+    MatchedTwice {
+        /// The table.
+        table: String,
+    },
     /// The session was closed.
     #[error("the session is closed")]
     Closed,
@@ -325,7 +333,7 @@ impl SqlError {
             Self::File { .. } => "58030",
             Self::FileValue(_) => "22P02",
             Self::Engine { sqlstate, .. } => sqlstate,
-            Self::SubqueryRows => "21000",
+            Self::SubqueryRows | Self::MatchedTwice { .. } => "21000",
             Self::Closed => "08003",
             Self::TimedOut { .. } => "57014",
             Self::Table { source, .. } => table_state(source),
@@ -385,6 +393,11 @@ impl SqlError {
                     .to_owned(),
             ),
             Self::TimedOut { .. } => Some("SET statement_timeout to more, or to 'none'".to_owned()),
+            Self::MatchedTwice { .. } => Some(
+                "leave one row per key in the source (DISTINCT, GROUP BY, row_number()), or \
+                 narrow the condition"
+                    .to_owned(),
+            ),
             Self::TransactionFailed => Some("say ROLLBACK, then begin again".to_owned()),
             Self::TransactionOpen => Some("COMMIT or ROLLBACK it first".to_owned()),
             Self::NoTransaction => Some("say BEGIN first".to_owned()),

@@ -9,6 +9,7 @@ use futures::TryStreamExt;
 
 use crate::dml::{Change, insert, plan_delete, plan_update};
 use crate::error::SqlError;
+use crate::merge;
 use crate::name::Spelling;
 use crate::options::SessionOptions;
 use crate::outcome::Outcome;
@@ -111,6 +112,17 @@ pub(crate) async fn change(
                     lines.extend(indented(scope.physical(&planned).await?.as_ref()));
                     lines.extend(planned.reads.lines(scope.txn));
                 }
+            }
+        }
+        Statement::Merge(merge) => {
+            let (target, plan, planned) = merge::explain(scope, merge, options, spelling).await?;
+            lines.push(format!("Merge: table={}", target.name()));
+            lines.push(format!("  {}", how(scope, target.id).await?));
+            lines.push("  new rows and new forms of rows go to new data files".to_owned());
+            lines.push(format!("  {}", merge::how_source_is_read(options)));
+            lines.extend(indented(plan.as_ref()));
+            for planned in planned {
+                lines.extend(planned.reads.lines(scope.txn));
             }
         }
         _ => {

@@ -18,8 +18,8 @@ use tarndb_table::{Field, RowRules, TableError, TableWriter, Written, WrittenCha
 
 use crate::dml::insert::plan_insert;
 use crate::dml::rows::live_rows;
-use crate::dml::target::{ChangeTarget, Found};
-use crate::dml::update::{plan_update_of, supplied};
+use crate::dml::target::{ChangeTarget, Found, Twice};
+use crate::dml::update::{plan_update_of, supplied, twice};
 use crate::dml::write::{Destination, stream_of, write_updates};
 use crate::error::{SqlError, translate::translate};
 use crate::function::{missing, pin_state, store_of};
@@ -278,18 +278,22 @@ impl NativeChange<'_> {
     }
 
     async fn delete(&mut self, delete: &Delete) -> Result<u64, SqlError> {
-        let Some(filter) = delete.filter.clone() else {
+        if delete.filter.is_none() && delete.using.is_empty() {
             return self.truncate().await;
-        };
+        }
         let target = self.target(delete.alias.as_deref());
-        let query = target.query(Vec::new(), Some(filter))?;
+        let target = match delete.using.is_empty() {
+            true => target,
+            false => target.with_twice(Twice::Allowed),
+        };
+        let query = target.query(Vec::new(), &delete.using, delete.filter.clone())?;
         let planned = self
             .scope
             .plan(&query, self.spelling, Some(target.target()));
         let planned = planned.await?;
         let plan = self.scope.physical(&planned).await?;
         let mut stream = stream_of(self.scope.engine, plan, &planned.spelling)?;
-        let mut found = Found::default();
+        let mut found = target.nothing_found();
         while let Some(batch) = stream.next().await {
             let batch = batch.map_err(|error| translate(error, &planned.spelling))?;
             found.take(&batch, target.provider.kept())?;
@@ -299,6 +303,7 @@ impl NativeChange<'_> {
 
     async fn update(&mut self, update: &Update) -> Result<u64, SqlError> {
         let target = self.target(update.alias.as_deref());
+        let target = target.with_twice(twice(update));
         let planned: Planned = plan_update_of(self.scope, &target, update, self.spelling).await?;
         let plan = self.scope.physical(&planned).await?;
         let destination = self.destination.clone();

@@ -27,7 +27,7 @@ use tarndb_types::TableId;
 use crate::catalog::{INFORMATION_SCHEMA, View, ViewSchema, ViewTable};
 use crate::engine::{DEFAULT_SCHEMA, Engine};
 use crate::error::{SqlError, translate::translate};
-use crate::function::{self, EXCLUDED, Named, TARGET, Target, is_file_name};
+use crate::function::{self, EXCLUDED, Named, SOURCE, TARGET, Target, is_file_name};
 use crate::name::{Spelling, fold, near};
 use crate::outcome::RowStream;
 use crate::parser::TableName;
@@ -214,6 +214,7 @@ impl Scope<'_> {
         let by_path = |schema: &str| crate::native::names_path(schema, table);
         if table == TARGET
             || table == EXCLUDED
+            || table == SOURCE
             || (reference.schema().is_none() && is_file_name(table))
             || reference.schema().is_some_and(by_path)
         {

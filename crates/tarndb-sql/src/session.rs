@@ -527,6 +527,16 @@ impl Session {
                 let count = Outcome::Count { tag, rows };
                 Ok(changed.returned.unwrap_or(count))
             }
+            Statement::Merge(merge) => {
+                let mut change = self.change(txn, spelling);
+                let report = crate::merge::merge(&mut change, merge).boxed().await?;
+                for notice in &report.notices {
+                    if !self.notices.contains(notice) {
+                        self.notices.push(notice.clone());
+                    }
+                }
+                report.outcome()
+            }
             Statement::CreateTable(_)
             | Statement::CloneTable(_)
             | Statement::CreateSchema { .. }

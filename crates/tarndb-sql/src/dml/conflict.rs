@@ -219,6 +219,7 @@ fn update_of(insert: &Insert, action: &ConflictAction) -> Update {
         table: insert.table.clone(),
         alias: insert.alias.clone(),
         assignments,
+        from: Vec::new(),
         filter,
         returning: None,
     }
@@ -254,7 +255,7 @@ async fn plan(
     };
     items.push(named(changes, CHANGES));
     items.push(named(column(ROW), ROW));
-    let mut query = target.query(items, None)?;
+    let mut query = target.query(items, &[], None)?;
     let on = sought.columns().into_iter().map(|name| Expr::BinaryOp {
         left: Box::new(target.column(&name)),
         op: BinaryOperator::Eq,
@@ -391,7 +392,7 @@ impl Applied<'_> {
         let mut stream = stream_of(change.engine, plan, &planned.spelling)?;
         let count = sought.batches().iter().map(RecordBatch::num_rows).sum();
         let mut matched = vec![false; count];
-        let mut found = Found::default();
+        let mut found = self.target.nothing_found();
         let own: Vec<usize> = (0..width).collect();
         while let Some(batch) = stream.next().await {
             let failed = |error| translate(error, &planned.spelling);

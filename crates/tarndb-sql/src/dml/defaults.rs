@@ -22,7 +22,7 @@ use tarndb_table::RowRules;
 use crate::error::SqlError;
 
 /// Whether an expression is the bare word DEFAULT.
-pub(super) fn is_default(cell: &Expr) -> bool {
+pub(crate) fn is_default(cell: &Expr) -> bool {
     matches!(cell, Expr::Identifier(ident)
         if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }

@@ -3,13 +3,12 @@
 //! Invariant: without WHERE nothing is read; with one, exactly the rows for which it is true
 //! go (not those for which it is NULL).
 
-use datafusion::sql::sqlparser::ast::{Expr, Value};
 use futures::StreamExt;
 use tarndb_txn::Operation;
 
 use crate::dml::Change;
 use crate::dml::returning::{Changed, ReturnedRows};
-use crate::dml::target::{ChangeTarget, Found};
+use crate::dml::target::{ChangeTarget, Twice};
 use crate::dml::write::stream_of;
 use crate::error::{SqlError, translate::translate};
 use crate::parser::Delete;
@@ -22,13 +21,15 @@ pub(crate) async fn plan_delete(
     spelling: &crate::name::Spelling,
 ) -> Result<(ChangeTarget, Option<Planned>), SqlError> {
     let target = ChangeTarget::find(scope, &delete.table, delete.alias.as_deref()).await?;
-    let every = || Expr::Value(Value::Boolean(true).into());
-    let filter = match (&delete.filter, &delete.returning) {
-        (None, None) => return Ok((target, None)),
-        (None, Some(_)) => every(),
-        (Some(filter), _) => filter.clone(),
+    // A row that several rows are joined to goes once.
+    let target = match delete.using.is_empty() {
+        true => target,
+        false => target.with_twice(Twice::Allowed),
     };
-    let query = target.query(Vec::new(), Some(filter))?;
+    if delete.filter.is_none() && delete.using.is_empty() && delete.returning.is_none() {
+        return Ok((target, None));
+    }
+    let query = target.query(Vec::new(), &delete.using, delete.filter.clone())?;
     let planned = scope.plan(&query, spelling, Some(target.target())).await?;
     Ok((target, Some(planned)))
 }
@@ -41,7 +42,7 @@ pub(crate) async fn delete(change: &mut Change<'_>, delete: &Delete) -> Result<C
     };
     let plan = change.scope().physical(&planned).await?;
     let mut stream = stream_of(change.engine, plan, &planned.spelling)?;
-    let mut found = Found::default();
+    let mut found = target.nothing_found();
     while let Some(batch) = stream.next().await {
         let batch = batch.map_err(|error| translate(error, &planned.spelling))?;
         found.take(&batch, target.provider.kept())?;

@@ -8,7 +8,7 @@
 
 mod conflict;
 mod conform;
-mod defaults;
+pub(crate) mod defaults;
 mod delete;
 pub(crate) mod insert;
 mod replace_where;
@@ -16,7 +16,7 @@ pub(crate) mod returning;
 pub(crate) mod rows;
 pub(crate) mod target;
 pub(crate) mod update;
-mod values;
+pub(crate) mod values;
 pub(crate) mod write;
 
 use tarndb_db::{Database, Transaction};
@@ -54,7 +54,7 @@ impl Change<'_> {
         }
     }
 
-    /// Runs INSERT, UPDATE or DELETE: the command's tag and the rows it changed.
+    /// Runs INSERT, UPDATE, DELETE or MERGE: the command's tag and the rows it changed.
     pub(crate) async fn run(
         &mut self,
         statement: &Statement,
@@ -63,6 +63,10 @@ impl Change<'_> {
             Statement::Insert(insert) => Ok(("INSERT", insert::insert(self, insert).await?)),
             Statement::Update(update) => Ok(("UPDATE", update::update(self, update).await?)),
             Statement::Delete(delete) => Ok(("DELETE", delete::delete(self, delete).await?)),
+            Statement::Merge(merge) => {
+                let report = crate::merge::merge(self, merge).await?;
+                Ok(("MERGE", report.affected().into()))
+            }
             Statement::Truncate { name } => {
                 Ok(("TRUNCATE TABLE", self.truncate(name).await?.into()))
             }

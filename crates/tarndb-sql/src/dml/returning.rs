@@ -111,6 +111,7 @@ impl Change<'_> {
         let table = Target {
             reference: target.target().reference,
             provider: Arc::new(table_of(target.provider.pinned(), rows)),
+            source: None,
         };
         let scope = self.scope();
         let planned = scope.plan(&query, self.spelling, Some(table)).await?;
@@ -175,9 +176,10 @@ fn over(target: &ChangeTarget, returning: &Query) -> Result<Query, SqlError> {
         context: "building the query of RETURNING",
     };
     let mut query = returning.clone();
-    let (SetExpr::Select(select), SetExpr::Select(changes)) =
-        (query.body.as_mut(), *target.query(Vec::new(), None)?.body)
-    else {
+    let (SetExpr::Select(select), SetExpr::Select(changes)) = (
+        query.body.as_mut(),
+        *target.query(Vec::new(), &[], None)?.body,
+    ) else {
         return Err(internal());
     };
     select.from = changes.from;

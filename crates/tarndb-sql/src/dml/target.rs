@@ -12,6 +12,7 @@ use arrow_array::types::{Int64Type, UInt32Type};
 use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor,
+    TableWithJoins,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -36,6 +37,19 @@ pub(crate) struct ChangeTarget {
     pub(crate) qualifier: String,
     alias: Option<String>,
     reference: TableReference,
+    twice: Twice,
+}
+
+/// What it means that a row of the target is found again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Twice {
+    /// A subquery gave it two values.
+    #[default]
+    Subquery,
+    /// Two rows of other tables change it.
+    Joined,
+    /// Nothing: it goes once.
+    Allowed,
 }
 
 impl ChangeTarget {
@@ -55,6 +69,7 @@ impl ChangeTarget {
             qualifier: alias.clone().unwrap_or_else(|| table.clone()),
             alias,
             reference: TableReference::partial(schema, table),
+            twice: Twice::default(),
         })
     }
 
@@ -69,6 +84,7 @@ impl ChangeTarget {
             qualifier: alias.clone().unwrap_or_else(|| table.clone()),
             alias,
             reference: TableReference::bare(table),
+            twice: Twice::default(),
         }
     }
 
@@ -77,7 +93,28 @@ impl ChangeTarget {
         Target {
             reference: self.reference.clone(),
             provider: Arc::clone(&self.provider),
+            source: None,
         }
+    }
+
+    /// The same for a change whose query joins other tables.
+    pub(crate) fn with_twice(mut self, twice: Twice) -> Self {
+        self.twice = twice;
+        self
+    }
+
+    /// No row found yet.
+    pub(crate) fn nothing_found(&self) -> Found {
+        Found {
+            rows: BTreeMap::new(),
+            twice: self.twice,
+            table: self.name().to_owned(),
+        }
+    }
+
+    /// Its alias, folded.
+    pub(crate) fn alias(&self) -> Option<&str> {
+        self.alias.as_deref()
     }
 
     /// `schema.name`.
@@ -90,10 +127,11 @@ impl ChangeTarget {
         Expr::CompoundIdentifier(vec![quoted(&self.qualifier), quoted(&fold(name))])
     }
 
-    /// `SELECT items, file, position FROM target WHERE filter`.
+    /// `SELECT items, file, position FROM target, others WHERE filter`.
     pub(crate) fn query(
         &self,
         mut items: Vec<SelectItem>,
+        others: &[TableWithJoins],
         filter: Option<Expr>,
     ) -> Result<Query, SqlError> {
         let hidden = self.provider.hidden().ok_or_else(internal)?;
@@ -119,6 +157,7 @@ impl ChangeTarget {
             columns: Vec::new(),
             at: None,
         });
+        select.from.extend_from_slice(others);
         Ok(*query)
     }
 
@@ -132,7 +171,7 @@ impl ChangeTarget {
     pub(crate) async fn by_path(&self, found: Found) -> Result<BTreeMap<String, RowSet>, SqlError> {
         let pinned = self.provider.pinned();
         let mut by_path = BTreeMap::new();
-        let Found(mut rows) = found;
+        let Found { mut rows, .. } = found;
         if rows.is_empty() {
             return Ok(by_path);
         }
@@ -166,15 +205,19 @@ fn internal() -> SqlError {
 }
 
 /// Rows found, by index of their file.
-#[derive(Debug, Default)]
-pub(crate) struct Found(BTreeMap<u32, RowSet>);
+#[derive(Debug)]
+pub(crate) struct Found {
+    rows: BTreeMap<u32, RowSet>,
+    twice: Twice,
+    table: String,
+}
 
 impl Found {
     /// Takes the rows that the last two columns of `batch` name, in `all` files of the target;
     /// gives back where each of them is.
     ///
     /// # Errors
-    /// A row that was named before: a subquery gave it two values.
+    /// A row that was named before, unless that is allowed.
     pub(crate) fn take(
         &mut self,
         batch: &RecordBatch,
@@ -191,9 +234,7 @@ impl Found {
         for (file, position) in files.values().iter().zip(positions.values()) {
             let found = all.file(*file).ok_or_else(internal)?;
             let position = u64::try_from(*position).map_err(|_| internal())?;
-            if !self.0.entry(*file).or_default().insert(position) {
-                return Err(SqlError::SubqueryRows);
-            }
+            self.insert(*file, position)?;
             origins.push(Origin {
                 file: found,
                 position,
@@ -204,6 +245,20 @@ impl Found {
 
     /// How many rows.
     pub(crate) fn len(&self) -> u64 {
-        self.0.values().map(RowSet::len).sum()
+        self.rows.values().map(RowSet::len).sum()
+    }
+
+    /// Takes one row.
+    pub(crate) fn insert(&mut self, file: u32, position: u64) -> Result<(), SqlError> {
+        if self.rows.entry(file).or_default().insert(position) {
+            return Ok(());
+        }
+        match self.twice {
+            Twice::Allowed => Ok(()),
+            Twice::Subquery => Err(SqlError::SubqueryRows),
+            Twice::Joined => Err(SqlError::MatchedTwice {
+                table: self.table.clone(),
+            }),
+        }
     }
 }

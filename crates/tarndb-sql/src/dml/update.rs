@@ -2,7 +2,7 @@
 //!
 //! Invariant: the new rows are written before the old ones are marked, both in the open
 //! transaction; a row that changes keeps every column that SET does not name. A row found
-//! twice (a subquery that gives it two values) is an error.
+//! twice (a subquery that gives it two values, two rows of FROM) is an error.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use tarndb_txn::Operation;
 use crate::dml::Change;
 use crate::dml::defaults::is_default;
 use crate::dml::returning::{Changed, ReturnedRows};
-use crate::dml::target::ChangeTarget;
+use crate::dml::target::{ChangeTarget, Twice};
 use crate::dml::write::{Destination, stream_of, write_updates};
 use crate::error::SqlError;
 use crate::name::{Spelling, fold, near, same};
@@ -27,8 +27,17 @@ pub(crate) async fn plan_update(
     spelling: &Spelling,
 ) -> Result<(ChangeTarget, Planned), SqlError> {
     let target = ChangeTarget::find(scope, &update.table, update.alias.as_deref()).await?;
+    let target = target.with_twice(twice(update));
     let planned = plan_update_of(scope, &target, update, spelling).await?;
     Ok((target, planned))
+}
+
+/// What it means that a row is found again.
+pub(crate) fn twice(update: &Update) -> Twice {
+    match update.from.is_empty() {
+        true => Twice::Subquery,
+        false => Twice::Joined,
+    }
 }
 
 /// The same for a target that is found already.
@@ -39,7 +48,7 @@ pub(crate) async fn plan_update_of(
     spelling: &Spelling,
 ) -> Result<Planned, SqlError> {
     let items = new_values(target, update)?;
-    let query = target.query(items, update.filter.clone())?;
+    let query = target.query(items, &update.from, update.filter.clone())?;
     scope.plan(&query, spelling, Some(target.target())).await
 }
 

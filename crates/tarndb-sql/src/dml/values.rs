@@ -206,6 +206,11 @@ fn are_alike(cells: &[&mut Expr]) -> bool {
     cells.len() == 1 || (first != Kind::Other && kinds.all(|kind| kind == first))
 }
 
+/// The assignment to a column as a function of the engine, by the place of the column.
+pub(crate) fn assignment(column: usize, table: &Arc<str>, field: &Field) -> ScalarUDF {
+    ScalarUDF::new_from_impl(Assign::new(column, table, field))
+}
+
 /// The assignment to one column as a function of the engine.
 #[derive(Debug)]
 struct Assign {

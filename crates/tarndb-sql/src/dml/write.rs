@@ -112,6 +112,14 @@ impl Destination {
             Arc::clone(&self.rules),
             self.supplied.clone(),
         ));
+        self.sorted(plan)
+    }
+
+    /// Adds the order of the partitions to a plan whose first columns are the table's.
+    pub(crate) fn sorted(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+    ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
         let sorts = self.partition_columns.iter().filter_map(|name| {
             let index = self
                 .schema
@@ -167,7 +175,7 @@ pub(crate) async fn write_updates(
     spelling: &Spelling,
 ) -> Result<(WrittenChange, Found), SqlError> {
     let own: Vec<usize> = (0..destination.schema.fields.len()).collect();
-    let mut found = Found::default();
+    let mut found = target.nothing_found();
     while let Some(batch) = stream.next().await {
         let batch = batch.map_err(|error| translate(error, spelling))?;
         if batch.num_rows() == 0 {

@@ -44,6 +44,8 @@ pub(crate) const TARGET: &str = "\u{1}target";
 
 /// Name under which the rows to insert stand there in ON CONFLICT.
 pub(crate) const EXCLUDED: &str = "\u{1}excluded";
+/// Name under which the source of a MERGE stands in the FROM of its query.
+pub(crate) const SOURCE: &str = "\u{1}source";
 
 /// What a call reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -324,6 +326,8 @@ pub(crate) struct Target {
     pub(crate) reference: TableReference,
     /// With the hidden columns.
     pub(crate) provider: Arc<TarnTable>,
+    /// The source of a MERGE, for [`SOURCE`].
+    pub(crate) source: Option<LogicalPlan>,
 }
 
 /// What was opened for the statement that is planned next.
@@ -471,6 +475,12 @@ impl RelationPlanner for FunctionPlanner {
         let opened = self.0.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = self.0.excluded(name)? {
             let planned = PlannedRelation::new(plan, alias.clone());
+            return Ok(RelationPlanning::Planned(Box::new(planned)));
+        }
+        if is_name(name, SOURCE)
+            && let Some(source) = opened.target.as_ref().and_then(|t| t.source.clone())
+        {
+            let planned = PlannedRelation::new(source, alias.clone());
             return Ok(RelationPlanning::Planned(Box::new(planned)));
         }
         if is_name(name, TARGET)

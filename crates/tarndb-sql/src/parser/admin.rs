@@ -296,7 +296,8 @@ fn explain(cursor: &mut Cursor<'_>) -> Result<Explain, SqlError> {
         Statement::Query(_)
         | Statement::Insert(_)
         | Statement::Update(_)
-        | Statement::Delete(_) => Ok(Explain {
+        | Statement::Delete(_)
+        | Statement::Merge(_) => Ok(Explain {
             analyze,
             verbose,
             format,
@@ -304,7 +305,7 @@ fn explain(cursor: &mut Cursor<'_>) -> Result<Explain, SqlError> {
         }),
         _ => Err(cursor.unsupported(
             "EXPLAIN of this statement",
-            "queries, INSERT, UPDATE and DELETE can be explained",
+            "queries, INSERT, UPDATE, DELETE and MERGE can be explained",
         )),
     }
 }

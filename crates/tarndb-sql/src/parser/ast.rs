@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use datafusion::sql::sqlparser::ast::{Expr, Query};
+use datafusion::sql::sqlparser::ast::{Expr, Query, TableWithJoins};
 use tarndb_table::{ColumnPath, DataType, Field, Position};
 use tarndb_txn::Isolation;
 
@@ -116,6 +116,8 @@ pub enum Statement {
     Update(Update),
     /// DELETE.
     Delete(Delete),
+    /// MERGE.
+    Merge(Box<Merge>),
     /// A query for the engine.
     Query(Box<Query>),
     /// SHOW.
@@ -505,6 +507,8 @@ pub struct Update {
     pub alias: Option<String>,
     /// SET, with column names as written.
     pub assignments: Vec<(String, Expr)>,
+    /// FROM: the other tables.
+    pub from: Vec<TableWithJoins>,
     /// WHERE.
     pub filter: Option<Expr>,
     /// RETURNING, as a SELECT without FROM.
@@ -518,10 +522,75 @@ pub struct Delete {
     pub table: TableName,
     /// AS.
     pub alias: Option<String>,
+    /// USING: the other tables.
+    pub using: Vec<TableWithJoins>,
     /// WHERE.
     pub filter: Option<Expr>,
     /// RETURNING, as a SELECT without FROM.
     pub returning: Option<Box<Query>>,
+}
+
+/// MERGE.
+#[derive(Clone, Debug)]
+pub struct Merge {
+    /// The table that is changed.
+    pub table: TableName,
+    /// AS.
+    pub alias: Option<String>,
+    /// WITH SCHEMA EVOLUTION: columns of the source that the table lacks are added.
+    pub evolve: bool,
+    /// All rows of USING.
+    pub source: Box<Query>,
+    /// How the columns of the source are qualified, folded.
+    pub source_name: String,
+    /// ON.
+    pub on: Expr,
+    /// WHEN, in order.
+    pub clauses: Vec<MergeClause>,
+}
+
+/// One WHEN of a MERGE.
+#[derive(Clone, Debug)]
+pub struct MergeClause {
+    /// For which rows.
+    pub when: MergeWhen,
+    /// AND.
+    pub condition: Option<Expr>,
+    /// THEN.
+    pub action: MergeAction,
+}
+
+/// The rows that a WHEN of a MERGE is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeWhen {
+    /// A row of the table with a row of the source.
+    Matched,
+    /// A row of the source without one of the table.
+    NotMatched,
+    /// A row of the table without one of the source.
+    NotMatchedBySource,
+}
+
+/// What a MERGE does with a row.
+#[derive(Clone, Debug)]
+pub enum MergeAction {
+    /// DO NOTHING.
+    Nothing,
+    /// DELETE.
+    Delete,
+    /// UPDATE SET, with column names as written.
+    Update(Vec<(String, Expr)>),
+    /// UPDATE SET *.
+    UpdateAll,
+    /// INSERT.
+    Insert {
+        /// The columns named, empty for all in order.
+        columns: Vec<String>,
+        /// VALUES.
+        values: Vec<Expr>,
+    },
+    /// INSERT *.
+    InsertAll,
 }
 
 /// SHOW.

@@ -1,19 +1,21 @@
 //! INSERT, UPDATE, DELETE and queries.
 //!
-//! Invariant: a clause that would change what is written (LIMIT, USING,
-//! FROM) is refused by name; it is never read over.
+//! Invariant: a clause that would change what is written (LIMIT) is refused by name; it is never
+//! read over.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectFlavor, SelectItem, SetExpr, WildcardAdditionalOptions,
+    Expr, Ident, Query, Select, SelectFlavor, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    WildcardAdditionalOptions,
 };
+use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::error::SqlError;
 use crate::name::same;
 use crate::parser::ast::{Delete, Statement, TableName, Update};
 use crate::parser::cursor::Cursor;
-use crate::parser::insert;
 use crate::parser::source::Source;
+use crate::parser::{insert, merge};
 use crate::query::is_computed;
 
 /// A statement of this module; the cursor stands on its first word.
@@ -27,10 +29,7 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     if cursor.word("delete") {
         return delete(cursor).map(Statement::Delete);
     }
-    Err(cursor.unsupported(
-        "MERGE",
-        "INSERT, UPDATE and DELETE in one transaction do the same",
-    ))
+    merge::statement(cursor).map(|merge| Statement::Merge(Box::new(merge)))
 }
 
 /// A query for the engine.
@@ -89,6 +88,24 @@ pub(crate) fn all_of(name: &TableName) -> Result<Box<Query>, SqlError> {
     query(&mut Cursor::new(&source, source.tokens().to_vec()))
 }
 
+/// The query `SELECT * FROM factor`.
+pub(super) fn all_of_factor(factor: TableFactor) -> Result<Box<Query>, SqlError> {
+    let name = TableName {
+        schema: None,
+        name: "t".to_owned(),
+    };
+    let mut query = all_of(&name)?;
+    if let SetExpr::Select(select) = query.body.as_mut()
+        && let Some(from) = select.from.first_mut()
+    {
+        from.relation = factor;
+        return Ok(query);
+    }
+    Err(SqlError::Internal {
+        context: "a query of all rows",
+    })
+}
+
 /// Names what the outermost SELECT computes by its text as written, where that is one line.
 pub(super) fn name_items(body: &mut SetExpr, texts: Vec<String>) {
     match body {
@@ -122,7 +139,7 @@ fn update(cursor: &mut Cursor<'_>) -> Result<Update, SqlError> {
     while cursor.token(&Token::Comma) {
         assignments.push(assignment(cursor, &table, alias.as_deref())?);
     }
-    refuse_tail(cursor, &["from"])?;
+    let from = others(cursor, "from")?;
     let filter = filter(cursor)?;
     refuse_tail(cursor, &["limit", "order"])?;
     let returning = insert::returning(cursor)?;
@@ -130,12 +147,21 @@ fn update(cursor: &mut Cursor<'_>) -> Result<Update, SqlError> {
         table,
         alias,
         assignments,
+        from,
         filter,
         returning,
     })
 }
 
-fn assignment(
+/// The other tables of a joined change.
+fn others(cursor: &mut Cursor<'_>, word: &str) -> Result<Vec<TableWithJoins>, SqlError> {
+    if !cursor.word(word) {
+        return Ok(Vec::new());
+    }
+    cursor.engine(|parser| parser.parse_comma_separated(Parser::parse_table_and_joins))
+}
+
+pub(super) fn assignment(
     cursor: &mut Cursor<'_>,
     table: &TableName,
     alias: Option<&str>,
@@ -171,19 +197,20 @@ fn delete(cursor: &mut Cursor<'_>) -> Result<Delete, SqlError> {
     cursor.expect_word("from")?;
     let table = cursor.table_name()?;
     let alias = alias(cursor, &["where", "using", "limit", "order", "returning"])?;
-    refuse_tail(cursor, &["using"])?;
+    let using = others(cursor, "using")?;
     let filter = filter(cursor)?;
     refuse_tail(cursor, &["limit", "order"])?;
     let returning = insert::returning(cursor)?;
     Ok(Delete {
         table,
         alias,
+        using,
         filter,
         returning,
     })
 }
 
-fn alias(cursor: &mut Cursor<'_>, not: &[&str]) -> Result<Option<String>, SqlError> {
+pub(super) fn alias(cursor: &mut Cursor<'_>, not: &[&str]) -> Result<Option<String>, SqlError> {
     if cursor.word("as") {
         return cursor.identifier("an alias").map(Some);
     }
@@ -210,11 +237,7 @@ fn refuse_tail(cursor: &Cursor<'_>, words: &[&str]) -> Result<(), SqlError> {
                 "LIMIT in UPDATE and DELETE",
                 "choose the rows by a key: WHERE id IN (SELECT id FROM .. LIMIT n)",
             ),
-            "USING" => ("DELETE .. USING", "use WHERE EXISTS (SELECT ..)"),
-            _ => (
-                "UPDATE .. FROM",
-                "use a subquery: SET c = (SELECT ..) WHERE EXISTS (SELECT ..)",
-            ),
+            word => (word, "leave it out"),
         };
         return Err(cursor.unsupported(what, hint));
     }

@@ -15,6 +15,7 @@ mod ddl;
 mod dialect;
 mod dml;
 mod insert;
+mod merge;
 mod operator;
 mod rule;
 pub(crate) mod source;
@@ -28,8 +29,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub use ast::{
     AddedColumn, AlterAction, AsOf, CloneTable, ColumnDef, ColumnRule, Conflict, ConflictAction,
-    Constraint, Copy, CopyFrom, CreateTable, Delete, Explain, Insert, Prepared, PrimaryKey,
-    Restore, RestoreTarget, Savepoint, Show, Statement, TableName, Update, Vacuum,
+    Constraint, Copy, CopyFrom, CreateTable, Delete, Explain, Insert, Merge, MergeAction,
+    MergeClause, MergeWhen, Prepared, PrimaryKey, Restore, RestoreTarget, Savepoint, Show,
+    Statement, TableName, Update, Vacuum,
 };
 pub(crate) use types::parse_type;
 pub use upkeep::{Optimize, Upkeep};

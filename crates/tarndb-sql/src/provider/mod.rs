@@ -11,11 +11,13 @@ pub(crate) mod float_bounds;
 pub(crate) mod kept;
 mod own;
 pub(crate) mod predicate;
-mod prune;
+pub(crate) mod prune;
+pub(crate) mod pushdown;
 mod reader;
 pub(crate) mod reads;
 mod scan;
 mod selection;
+pub(crate) mod sought;
 mod statistics;
 
 use std::sync::Arc;
@@ -39,6 +41,7 @@ use crate::error::{SqlError, translate};
 use crate::name::fold;
 use crate::provider::kept::Kept;
 use crate::provider::reads::ScanLog;
+use crate::provider::sought::Sought;
 
 /// A table's state and where its files are.
 #[derive(Debug)]
@@ -113,6 +116,8 @@ pub(crate) struct TarnTable {
     hidden: Option<Hidden>,
     /// Where its scans are noted.
     log: Option<Arc<ScanLog>>,
+    /// The keys that its scans look for.
+    sought: Sought,
 }
 
 impl TarnTable {
@@ -148,6 +153,7 @@ impl TarnTable {
             folded: Arc::new(Schema::new(fields)),
             hidden,
             log: None,
+            sought: Sought::default(),
         }
     }
 
@@ -170,6 +176,11 @@ impl TarnTable {
     /// The files that were scanned, by the number that the hidden column holds.
     pub(crate) fn kept(&self) -> &Kept {
         &self.kept
+    }
+
+    /// The keys that its scans look for: files that can hold none of them are left out.
+    pub(crate) fn sought(&self) -> &Sought {
+        &self.sought
     }
 
     /// The hidden columns of a target.

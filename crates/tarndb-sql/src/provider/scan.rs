@@ -35,7 +35,7 @@ use crate::provider::damage::OfTable;
 use crate::provider::kept::Numbered;
 use crate::provider::reader::Readers;
 use crate::provider::statistics::{self, Place};
-use crate::provider::{Hidden, Pinned, TarnTable, counted, own, prune, selection};
+use crate::provider::{Hidden, Pinned, TarnTable, counted, own, prune, selection, sought};
 
 /// Deletion vectors and row counts loaded at the same time.
 const PARALLEL_LOADS: usize = 16;
@@ -74,6 +74,7 @@ pub(crate) async fn plan(
         return Ok(rows);
     }
     let kept = prune::matching(session, table, filters, limit)?;
+    let kept = sought::retain(table, kept)?;
     let kept = table.kept.number(kept);
     if kept.is_empty() {
         return Ok(Arc::new(EmptyExec::new(output)));
