@@ -2,7 +2,7 @@
 # The figures of docs/performance.md, measured in a release build of the harness.
 #
 # usage: scripts/bench.sh [SECTION ..]     all sections unless some are named:
-#        retries goodput group reading stream open
+#        retries goodput group reading stream open merge
 #
 # One line of JSON per measurement on stdout. The harness needs no query engine: its build
 # takes minutes the first time, in a target folder of its own.
@@ -11,7 +11,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 export CARGO_TARGET_DIR=${TARNDB_BENCH_TARGET:-$HOME/.cache/tarndb/t-release}
-wanted=${*:-retries goodput group reading stream open}
+wanted=${*:-retries goodput group reading stream open merge}
 
 if [ -z "${TARNDB_BENCH_BIN:-}" ]; then
     nice -n 10 cargo build --quiet --release -p tarndb-bench >&2
@@ -38,4 +38,13 @@ if [[ " $wanted " == *" open "* ]]; then
     # The clients of the interop suite: deltalake and DuckDB's delta extension.
     python=$(scripts/setup_venv.sh)
     run open "$python" scripts/bench_open.py
+fi
+if [[ " $wanted " == *" merge "* ]]; then
+    # Needs the query engine: a release build of the program, once some 20 minutes.
+    if [ -z "${TARNDB_BIN:-}" ]; then
+        nice -n 10 cargo build --quiet --release --workspace >&2
+        export TARNDB_BIN=$CARGO_TARGET_DIR/release/tarndb
+    fi
+    python=$(scripts/setup_venv.sh)
+    run merge "$python" scripts/bench_merge.py
 fi

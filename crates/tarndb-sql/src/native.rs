@@ -286,7 +286,7 @@ impl NativeChange<'_> {
             true => target,
             false => target.with_twice(Twice::Allowed),
         };
-        let query = target.query(Vec::new(), &delete.using, delete.filter.clone())?;
+        let query = target.joined(Vec::new(), &delete.using, delete.filter.clone())?;
         let planned = self
             .scope
             .plan(&query, self.spelling, Some(target.target()));

@@ -255,7 +255,7 @@ async fn plan(
     };
     items.push(named(changes, CHANGES));
     items.push(named(column(ROW), ROW));
-    let mut query = target.query(items, &[], None)?;
+    let mut query = target.query(items, None)?;
     let on = sought.columns().into_iter().map(|name| Expr::BinaryOp {
         left: Box::new(target.column(&name)),
         op: BinaryOperator::Eq,

@@ -29,7 +29,7 @@ pub(crate) async fn plan_delete(
     if delete.filter.is_none() && delete.using.is_empty() && delete.returning.is_none() {
         return Ok((target, None));
     }
-    let query = target.query(Vec::new(), &delete.using, delete.filter.clone())?;
+    let query = target.joined(Vec::new(), &delete.using, delete.filter.clone())?;
     let planned = scope.plan(&query, spelling, Some(target.target())).await?;
     Ok((target, Some(planned)))
 }

@@ -106,7 +106,7 @@ async fn predicate(
     target: &ChangeTarget,
     condition: &Expr,
 ) -> Result<Arc<dyn RowPredicate>, SqlError> {
-    let query = target.query(Vec::new(), &[], Some(condition.clone()))?;
+    let query = target.query(Vec::new(), Some(condition.clone()))?;
     let scope = change.scope();
     let planned = scope.plan(&query, change.spelling, Some(target.target()));
     let planned = planned.await?;

@@ -176,10 +176,9 @@ fn over(target: &ChangeTarget, returning: &Query) -> Result<Query, SqlError> {
         context: "building the query of RETURNING",
     };
     let mut query = returning.clone();
-    let (SetExpr::Select(select), SetExpr::Select(changes)) = (
-        query.body.as_mut(),
-        *target.query(Vec::new(), &[], None)?.body,
-    ) else {
+    let (SetExpr::Select(select), SetExpr::Select(changes)) =
+        (query.body.as_mut(), *target.query(Vec::new(), None)?.body)
+    else {
         return Err(internal());
     };
     select.from = changes.from;

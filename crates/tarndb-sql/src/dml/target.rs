@@ -127,8 +127,17 @@ impl ChangeTarget {
         Expr::CompoundIdentifier(vec![quoted(&self.qualifier), quoted(&fold(name))])
     }
 
-    /// `SELECT items, file, position FROM target, others WHERE filter`.
+    /// `SELECT items, file, position FROM target WHERE filter`.
     pub(crate) fn query(
+        &self,
+        items: Vec<SelectItem>,
+        filter: Option<Expr>,
+    ) -> Result<Query, SqlError> {
+        self.joined(items, &[], filter)
+    }
+
+    /// The same `FROM target, others`.
+    pub(crate) fn joined(
         &self,
         mut items: Vec<SelectItem>,
         others: &[TableWithJoins],

@@ -48,7 +48,7 @@ pub(crate) async fn plan_update_of(
     spelling: &Spelling,
 ) -> Result<Planned, SqlError> {
     let items = new_values(target, update)?;
-    let query = target.query(items, &update.from, update.filter.clone())?;
+    let query = target.joined(items, &update.from, update.filter.clone())?;
     scope.plan(&query, spelling, Some(target.target())).await
 }
 
