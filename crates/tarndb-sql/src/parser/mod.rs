@@ -19,7 +19,7 @@ mod merge;
 mod operator;
 mod rule;
 pub(crate) mod source;
-pub mod template;
+pub(crate) mod template;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -68,6 +68,7 @@ pub fn parse(text: &str) -> Result<Vec<ParsedStatement>, SqlError> {
         .split(|token| token.token == Token::SemiColon)
     {
         if let Some(first) = tokens.first() {
+            template::refuse_parameters(&source, tokens)?;
             statements.push(parse_one(&source, first, tokens)?);
         }
     }

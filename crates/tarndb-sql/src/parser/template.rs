@@ -202,6 +202,25 @@ impl<T: Into<Parameter>> From<Option<T>> for Parameter {
     }
 }
 
+/// Refuses parameters outside PREPARE, where nothing gives them a value.
+pub(super) fn refuse_parameters(
+    source: &Source<'_>,
+    tokens: &[TokenWithSpan],
+) -> Result<(), SqlError> {
+    let is_prepare = matches!(tokens.first().map(|first| &first.token), Some(Token::Word(word))
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("prepare"));
+    let found = tokens
+        .iter()
+        .find(|token| placeholder(&token.token).is_some());
+    match found.filter(|_| !is_prepare) {
+        None => Ok(()),
+        Some(token) => {
+            let error = source.error(token.span.start, "a parameter has no value here");
+            Err(error.with_hint("PREPARE the statement, then EXECUTE it with values"))
+        }
+    }
+}
+
 /// PREPARE, EXECUTE, DEALLOCATE.
 pub(super) fn statement(cursor: &mut Cursor<'_>) -> Result<Prepared, SqlError> {
     if cursor.word("prepare") {
