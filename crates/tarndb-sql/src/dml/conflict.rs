@@ -213,7 +213,7 @@ fn update_of(insert: &Insert, action: &ConflictAction) -> Update {
         ConflictAction::Update {
             assignments,
             filter,
-        } => (assignments.clone(), filter.clone()),
+        } => (assignments.clone(), filter.as_deref().cloned()),
     };
     Update {
         table: insert.table.clone(),

@@ -494,7 +494,7 @@ pub enum ConflictAction {
         /// SET, with column names as written.
         assignments: Vec<(String, Expr)>,
         /// WHERE.
-        filter: Option<Expr>,
+        filter: Option<Box<Expr>>,
     },
 }
 

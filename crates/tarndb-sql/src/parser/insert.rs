@@ -136,7 +136,7 @@ fn conflict(cursor: &mut Cursor<'_>) -> Result<Conflict, SqlError> {
     while cursor.token(&Token::Comma) {
         assignments.push(dml::bare_assignment(cursor)?);
     }
-    let filter = dml::filter(cursor)?;
+    let filter = dml::filter(cursor)?.map(Box::new);
     Ok(Conflict {
         key,
         action: ConflictAction::Update {
