@@ -42,6 +42,7 @@ mod session;
 mod setting;
 mod show;
 mod sorter;
+mod statement;
 mod timeout;
 mod types;
 mod upkeep;

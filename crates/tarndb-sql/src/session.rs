@@ -6,10 +6,8 @@
 //! COMMIT, which then rolls back), or ROLLBACK TO a savepoint. What was not committed is never visible to anybody.
 //! Spec: docs/sql/transactions.md.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::visit_relations;
 use futures::FutureExt as _;
 use tarndb_db::{Database, ErrorKind, Retry, RetryPolicy, Transaction, TxnOptions};
 use tarndb_delta::DeltaCodec;
@@ -26,6 +24,7 @@ use crate::options::SessionOptions;
 use crate::outcome::Outcome;
 use crate::parser::{self, Explain, ParsedStatement, Savepoint, Show, Statement};
 use crate::query::{Scope, Storage};
+use crate::statement::{is_conditional, reads_nothing};
 use prepared::PreparedStatements;
 use savepoint::Savepoints;
 
@@ -633,31 +632,6 @@ impl Session {
             options: &self.options,
             spelling,
         }
-    }
-}
-
-/// Whether a statement needs no more than the columns of its table: an INSERT of values, or a
-/// query without tables.
-fn reads_nothing(statement: &Statement) -> bool {
-    let query = match statement {
-        Statement::Insert(insert) if insert.reads_its_table() => return false,
-        Statement::Insert(insert) => &insert.query,
-        Statement::Query(query) => query,
-        _ => return false,
-    };
-    visit_relations(query.as_ref(), |_| ControlFlow::Break(())).is_continue()
-}
-
-/// Whether a statement says IF EXISTS or IF NOT EXISTS.
-fn is_conditional(statement: &Statement) -> bool {
-    match statement {
-        Statement::CreateTable(create) => create.if_not_exists,
-        Statement::CloneTable(clone) => clone.if_not_exists,
-        Statement::CreateSchema { if_not_exists, .. } => *if_not_exists,
-        Statement::DropSchema { if_exists, .. }
-        | Statement::DropTable { if_exists, .. }
-        | Statement::AlterTable { if_exists, .. } => *if_exists,
-        _ => false,
     }
 }
 
