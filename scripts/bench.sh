@@ -48,3 +48,12 @@ if [[ " $wanted " == *" merge "* ]]; then
     python=$(scripts/setup_venv.sh)
     run merge "$python" scripts/bench_merge.py
 fi
+if [[ " $wanted " == *" tpch "* ]]; then
+    if [ -z "${TARNDB_QUERIES_BIN:-}" ]; then
+        nice -n 10 cargo build --quiet --release -p tarndb-sql --example queries >&2
+        export TARNDB_QUERIES_BIN=$CARGO_TARGET_DIR/release/examples/queries
+    fi
+    # DuckDB's tpch extension is among the clients of the interop suite.
+    python=$(scripts/setup_venv.sh)
+    run tpch "$python" scripts/bench_tpch.py
+fi
