@@ -57,7 +57,7 @@ pub struct Session {
     savepoints: Savepoints,
     prepared: PreparedStatements,
     last_txn: Option<TxnRef>,
-    notices: Vec<String>,
+    pub(crate) notices: Vec<String>,
     committing: Committing,
 }
 

@@ -134,3 +134,18 @@ async fn a_memory_limit_set_in_sql_is_obeyed() {
         "SELECT count(DISTINCT repeat(md5(v::text), 8)) FROM generate_series(1, 100000) g(v)";
     assert_eq!(err(&mut session, large).await.sqlstate(), "53200");
 }
+
+#[tokio::test]
+async fn analyze_says_that_all_files_have_statistics() {
+    let mut session = setup("CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1)").await;
+    session.take_notices();
+    for statement in ["ANALYZE t", "ANALYZE TABLE t COMPUTE STATISTICS"] {
+        ok(&mut session, statement).await;
+        let said = session.take_notices();
+        assert_eq!(said, ["table t has statistics of all of its 1 files"]);
+    }
+    for (statement, state) in [("ANALYZE nope", "42P01"), ("BEGIN; ANALYZE t", "0A000")] {
+        assert_eq!(err(&mut session, statement).await.sqlstate(), state);
+        let _ = session.sql("ROLLBACK").await;
+    }
+}
