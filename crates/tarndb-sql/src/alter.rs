@@ -13,6 +13,7 @@ use crate::error::SqlError;
 use crate::name::near;
 use crate::parser::{AddedColumn, AlterAction};
 use crate::primary_key;
+use crate::types::check_no_length;
 
 impl Change<'_> {
     /// Runs an action on columns; false when it is another one.
@@ -47,6 +48,7 @@ impl Change<'_> {
                 }
             }
             AlterAction::SetType { column, data_type } => {
+                check_no_length(&self.txn.table(id).await?.schema, column)?;
                 let to = data_type.clone();
                 self.txn.widen_column(id, column.clone(), to).await?;
             }

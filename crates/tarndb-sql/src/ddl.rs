@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType as ArrowType, Field as ArrowField, Schema as ArrowSchema, TimeUnit};
 use tarndb_db::NewTable;
-use tarndb_table::rules::CONSTRAINT_PREFIX;
+use tarndb_table::rules::{CHAR_VARCHAR, CONSTRAINT_PREFIX};
 use tarndb_table::{Field, MetadataChange, RuleChange, Schema, WriteOptions, Written};
 use tarndb_txn::Operation;
 use tarndb_types::{TableId, Uuid};
@@ -386,6 +386,10 @@ pub(crate) fn field(column: &ColumnDef) -> Field {
     );
     if let Some(rule) = &column.rule {
         add_rule(&mut field, rule);
+    }
+    if let Some(length) = &column.length {
+        let length = length.as_str().into();
+        field.metadata.insert(CHAR_VARCHAR.to_owned(), length);
     }
     if let Some(text) = &column.comment {
         field

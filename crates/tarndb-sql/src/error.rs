@@ -519,7 +519,9 @@ fn rule_state(error: &RuleError) -> &'static str {
         RuleError::TooLong { .. } => "22001",
         RuleError::IdentityGiven { .. } => "428C9",
         RuleError::IdentityExhausted { .. } => "2200H",
-        RuleError::NotEvaluated { source, .. } => expression_state(source),
+        RuleError::NotEvaluated { source, .. } | RuleError::NotMade { source, .. } => {
+            expression_state(source)
+        }
         _ => "42P16",
     }
 }

@@ -18,7 +18,7 @@ use tarndb_table::rules::CURRENT_DEFAULT;
 
 use crate::catalog::View;
 use crate::engine::CATALOG;
-use crate::types::sql_name;
+use crate::types::sql_type;
 
 const COLUMNS: &str = "columns";
 
@@ -63,6 +63,7 @@ struct Column<'a> {
     nullable: bool,
     default: Option<&'a str>,
     data_type: &'a DataType,
+    type_name: String,
 }
 
 fn columns(view: &View) -> Result<MemTable> {
@@ -85,6 +86,7 @@ fn columns(view: &View) -> Result<MemTable> {
                         .get(CURRENT_DEFAULT)
                         .and_then(|text| text.as_str()),
                     data_type: &field.data_type,
+                    type_name: sql_type(field),
                 }
             }));
         }
@@ -116,7 +118,7 @@ fn batch(rows: &[Column<'_>]) -> Result<RecordBatch> {
             text(rows, |row| row.default.map(str::to_owned)),
         ),
         ("is_nullable", text(rows, |row| Some(yes_no(row.nullable)))),
-        ("data_type", text(rows, |row| Some(sql_name(row.data_type)))),
+        ("data_type", text(rows, |row| Some(row.type_name.clone()))),
         ("character_maximum_length", number(|_| None)),
         ("numeric_precision", number(precision)),
         ("numeric_precision_radix", number(radix)),

@@ -69,6 +69,39 @@ pub(crate) fn near<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> 
         .collect()
 }
 
+/// Up to three tables that `schema.name` may have been meant to be: those of that name in other
+/// schemas first, then those with a name near it. Tables of `default` are named without schema.
+pub(crate) fn near_tables<'a>(
+    schema: &str,
+    name: &str,
+    tables: impl IntoIterator<Item = (&'a str, &'a str)>,
+    default: &str,
+) -> Vec<String> {
+    let shown = |of: &str, table: &str| match same(of, default) {
+        true => table.to_owned(),
+        false => format!("{of}.{table}"),
+    };
+    let mut alike = Vec::new();
+    let mut others = Vec::new();
+    for (of, table) in tables {
+        match same(table, name) {
+            true => alike.push(shown(of, table)),
+            false => others.push((of, table)),
+        }
+    }
+    alike.sort();
+    let names = others.iter().map(|(_, table)| *table);
+    for found in near(name, names) {
+        let homes = others.iter().filter(|(_, table)| *table == found);
+        let mut homes = homes.map(|(of, _)| *of).collect::<Vec<_>>();
+        // The schema that was meant comes first.
+        homes.sort_by_key(|of| !same(of, schema));
+        alike.extend(homes.into_iter().map(|of| shown(of, &found)));
+    }
+    alike.truncate(3);
+    alike
+}
+
 /// The number of edits between two texts: characters inserted, removed, replaced, or two
 /// neighbours swapped (optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
@@ -111,6 +144,16 @@ mod tests {
         assert_eq!(near("flihgts", ["flights", "planes"]), ["flights"]);
         assert_eq!(near("createdat", ["CreatedAt", "id"]), ["CreatedAt"]);
         assert!(near("zzz", ["flights", "planes"]).is_empty());
+    }
+
+    #[test]
+    fn a_table_of_the_same_name_elsewhere_comes_first() {
+        let tables = [("main", "orders2"), ("sales", "Orders"), ("main", "items")];
+        let found = |schema, name| near_tables(schema, name, tables, "main");
+        assert_eq!(found("main", "orders"), ["sales.Orders", "orders2"]);
+        assert_eq!(found("sales", "itmes"), ["items"]);
+        assert_eq!(found("sales", "order"), ["sales.Orders", "orders2"]);
+        assert!(found("main", "zzz").is_empty());
     }
 
     #[test]

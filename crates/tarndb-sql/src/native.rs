@@ -67,7 +67,7 @@ pub(crate) fn not_here(path: &str) -> SqlError {
     SqlError::Unsupported {
         what: format!("table {path} by its path here"),
         hint: Some(
-            "a table by path is read in queries, and changed by INSERT, UPDATE, DELETE, TRUNCATE \
+            "a table by path is read in queries, and changed by INSERT, UPDATE, DELETE, TRUNCATE, \
              ALTER TABLE and RESTORE outside a transaction: it commits by its own log"
                 .to_owned(),
         ),

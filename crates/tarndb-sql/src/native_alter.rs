@@ -17,6 +17,7 @@ use crate::parser::AlterAction;
 use crate::primary_key;
 use crate::query::Storage;
 use crate::rule::{check_default, free_name};
+use crate::types::check_no_length;
 
 /// Runs an action on the table at `path`: what to tell about it.
 ///
@@ -152,10 +153,11 @@ fn column_changes(
             });
             drop.collect::<Result<_, SqlError>>()?
         }
-        AlterAction::SetType { column, data_type } => vec![MetadataChange::WidenColumn {
-            column: column.clone(),
-            to: data_type.clone(),
-        }],
+        AlterAction::SetType { column, data_type } => {
+            check_no_length(schema, column)?;
+            let (column, to) = (column.clone(), data_type.clone());
+            vec![MetadataChange::WidenColumn { column, to }]
+        }
         AlterAction::SetNullable { column, nullable } => {
             check_column(schema, path, column)?;
             let (column, nullable) = (column.clone(), *nullable);

@@ -28,7 +28,7 @@ use crate::catalog::{INFORMATION_SCHEMA, View, ViewSchema, ViewTable};
 use crate::engine::{DEFAULT_SCHEMA, Engine};
 use crate::error::{SqlError, translate::translate};
 use crate::function::{self, EXCLUDED, Named, SOURCE, TARGET, Target, is_file_name};
-use crate::name::{Spelling, fold, near};
+use crate::name::{Spelling, fold, near, near_tables};
 use crate::outcome::RowStream;
 use crate::parser::TableName;
 use crate::provider::reads::{Reads, ScanLog};
@@ -319,17 +319,10 @@ impl Scope<'_> {
                 near,
             });
         }
-        let known = catalog
+        let tables = catalog
             .tables()
-            .map(|t| {
-                if t.schema == DEFAULT_SCHEMA {
-                    t.name.clone()
-                } else {
-                    t.display_name()
-                }
-            })
-            .collect::<Vec<_>>();
-        let near = near(&name.to_string(), known.iter().map(String::as_str));
+            .map(|t| (t.schema.as_str(), t.name.as_str()));
+        let near = near_tables(schema, &name.name, tables, DEFAULT_SCHEMA);
         Err(SqlError::UnknownTable {
             name: name.to_string(),
             near,

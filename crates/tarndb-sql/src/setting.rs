@@ -15,6 +15,8 @@ use crate::resource;
 pub(crate) const TRANSACTION_ID: &str = "tarndb.transaction_id";
 const ISOLATION: &str = "tarndb.isolation";
 const RETRY_SECONDS: &str = "tarndb.retry_seconds";
+/// Whether scans leave out files and row groups that cannot hold a matching row.
+const PRUNING: &str = "tarndb.pruning";
 const MEMORY_LIMIT: &str = "tarndb.memory_limit";
 const TEMP_DIR: &str = "tarndb.temp_dir";
 const THREADS: &str = "tarndb.threads";
@@ -27,6 +29,16 @@ const OURS: &[&str] = &[
     TEMP_DIR,
     THREADS,
     STATEMENT_TIMEOUT,
+    PRUNING,
+];
+
+/// What [`PRUNING`] switches; the first of them decides about whole files too
+/// (`provider::prune`).
+const PRUNED_BY: &[&str] = &[
+    "datafusion.execution.parquet.pruning",
+    "datafusion.execution.parquet.enable_page_index",
+    "datafusion.execution.parquet.bloom_filter_on_read",
+    "datafusion.optimizer.enable_dynamic_filter_pushdown",
 ];
 
 /// Settings of the engine that this crate relies on.
@@ -75,6 +87,15 @@ pub(crate) fn set(
         MEMORY_LIMIT | TEMP_DIR | THREADS | STATEMENT_TIMEOUT => {
             let changed = changed(options, name, value).map_err(|reason| refuse(name, reason))?;
             use_resources(engine, options, changed)
+        }
+        PRUNING => {
+            let on = match value.to_lowercase().as_str() {
+                "on" | "true" => "true",
+                "off" | "false" => "false",
+                _ => return Err(refuse(name, "takes 'on' or 'off'")),
+            };
+            let mut names = PRUNED_BY.iter();
+            names.try_for_each(|name| set_engine(engine, name, on))
         }
         _ => set_engine(engine, name, value),
     }
@@ -159,6 +180,11 @@ pub(crate) fn reset(
             }
             use_resources(engine, options, changed)?;
         }
+        PRUNING => {
+            for name in PRUNED_BY {
+                reset(engine, options, name)?;
+            }
+        }
         _ => {
             check_known(engine, name)?;
             match engine.defaults.get(name).cloned().flatten() {
@@ -200,6 +226,11 @@ pub(crate) fn get(
         STATEMENT_TIMEOUT => {
             let limit = options.statement_timeout;
             Ok(limit.map(|limit| format!("{}ms", limit.as_millis())))
+        }
+        PRUNING => {
+            let state = engine.context.state();
+            let on = state.config_options().execution.parquet.pruning;
+            Ok(Some(if on { "on" } else { "off" }.to_owned()))
         }
         _ => {
             check_known(engine, name)?;

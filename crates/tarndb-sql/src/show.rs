@@ -18,7 +18,7 @@ use crate::parser::TableName;
 use crate::primary_key::{key_name, key_of};
 use crate::query::Scope;
 use crate::rule::rule_text;
-use crate::types::sql_name;
+use crate::types::sql_type;
 
 /// A result of text columns.
 pub(crate) fn text_rows(
@@ -81,7 +81,7 @@ pub(crate) async fn describe(scope: &Scope<'_>, name: &TableName) -> Result<Outc
     let rows = state.schema.fields.iter().map(|field| {
         vec![
             Some(field.name.clone()),
-            Some(sql_name(&field.data_type)),
+            Some(sql_type(field)),
             yes_no(field.nullable),
             yes_no(state.is_partition_column(&field.name)),
             field

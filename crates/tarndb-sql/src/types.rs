@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use arrow_schema::FieldRef;
-use datafusion::error::Result;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast;
-use tarndb_table::{DataType, Field, Schema};
+use tarndb_table::rules::CHAR_VARCHAR;
+use tarndb_table::{ColumnPath, DataType, Field, Schema};
 
+use crate::error::SqlError;
 use crate::name;
 use crate::parser::parse_type;
 
@@ -143,6 +144,7 @@ pub(crate) fn named(name: &str, arguments: &[u64]) -> Named {
         return Named::Unknown;
     };
     match (*target, arguments) {
+        ("string", [0]) => Named::Refused("the length of a text is at least 1".to_owned()),
         ("decimal(38,10)", [precision]) => decimal(*precision, 0),
         ("decimal(38,10)", [precision, scale]) => decimal(*precision, *scale),
         ("float", [bits]) if *bits > 24 => Named::Type(DataType::Double),
@@ -150,6 +152,41 @@ pub(crate) fn named(name: &str, arguments: &[u64]) -> Named {
             "timestamps are stored with microseconds: at most TIMESTAMP(6)".to_owned(),
         ),
         (target, _) => plain(target).map_or(Named::Unknown, Named::Type),
+    }
+}
+
+/// The declared length of a text, as Delta records it; `None` where a name has none.
+pub(crate) fn length(name: &str, arguments: &[u64]) -> Option<String> {
+    let kind = match name {
+        "varchar" | "character varying" | "char varying" | "nvarchar" => "varchar",
+        "char" | "character" | "bpchar" => "char",
+        _ => return None,
+    };
+    match arguments {
+        [length] => Some(format!("{kind}({length})")),
+        _ => None,
+    }
+}
+
+/// The type of a column as CREATE TABLE takes it, with the length of a text.
+pub(crate) fn sql_type(field: &Field) -> String {
+    let declared = field.metadata.get(CHAR_VARCHAR);
+    match declared.and_then(|text| text.as_str()) {
+        Some(text) if field.data_type == DataType::String => text.to_uppercase(),
+        _ => sql_name(&field.data_type),
+    }
+}
+
+/// # Errors
+/// The column has a length: a new type would leave it as it is, in silence.
+pub(crate) fn check_no_length(schema: &Schema, column: &ColumnPath) -> Result<(), SqlError> {
+    let field = schema.field_at(column);
+    match field.and_then(|(_, field)| field.metadata.get(CHAR_VARCHAR)) {
+        None => Ok(()),
+        Some(_) => Err(SqlError::Unsupported {
+            what: "a change of the length of a text".to_owned(),
+            hint: Some("copy the column into a new one of type TEXT, drop this one".to_owned()),
+        }),
     }
 }
 
@@ -265,7 +302,10 @@ pub(crate) fn arrow_field(name: &str, data_type: &DataType, nullable: bool) -> F
 pub(crate) struct TableTypes;
 
 impl TypePlanner for TableTypes {
-    fn plan_type_field(&self, sql_type: &ast::DataType) -> Result<Option<FieldRef>> {
+    fn plan_type_field(
+        &self,
+        sql_type: &ast::DataType,
+    ) -> datafusion::error::Result<Option<FieldRef>> {
         Ok(parse_type(&sql_type.to_string()).map(|t| arrow_field("", &t, true)))
     }
 }

@@ -11,7 +11,6 @@ use std::error::Error;
 use arrow_array::RecordBatch;
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use tarndb_table::codec::MetadataChange;
-use tarndb_table::rules::CONSTRAINT_PREFIX;
 use tarndb_table::{RowRules, RuleChange, Supplied, TableError, TableState, TableWriter, Written};
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
@@ -153,9 +152,8 @@ impl Transaction {
     ) -> Result<(), DbError> {
         let entry = self.entry(id)?;
         let error = |error: TableError| DbError::table(entry.display_name())(error);
-        let key = format!("{CONSTRAINT_PREFIX}{constraint}");
-        let properties = [(key, expression.to_owned())].into();
-        let rules = RowRules::new(state.schema.clone(), &properties, 0).map_err(error)?;
+        let rules = RowRules::of_new_constraint(&state.schema, constraint, expression);
+        let rules = rules.map_err(error)?;
         let scan = Scan {
             table: entry,
             columns: &state.schema,

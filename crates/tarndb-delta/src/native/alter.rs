@@ -6,7 +6,6 @@
 
 use arrow_array::RecordBatch;
 use futures::TryStreamExt as _;
-use tarndb_table::rules::CONSTRAINT_PREFIX;
 use tarndb_table::{
     ColumnPath, DataFile, MetadataChange, NewColumn, NotNullCheck, ReadOptions, RowRules,
     RuleChange, Schema, TableError, conform_batch, read_file_rows,
@@ -72,9 +71,7 @@ impl NativeTable {
     /// Whether the condition is true for every row that is there.
     async fn check_condition(&self, name: &str, expression: &str) -> Result<(), NativeError> {
         let state = self.state()?;
-        let key = format!("{CONSTRAINT_PREFIX}{name}");
-        let properties = [(key, expression.to_owned())].into();
-        let rules = RowRules::new(state.schema.clone(), &properties, 0)?;
+        let rules = RowRules::of_new_constraint(&state.schema, name, expression)?;
         let files: Vec<_> = state.files.values().collect();
         for file in files {
             self.check_rows(&file, &state.schema, Asked::Conditions(&rules))

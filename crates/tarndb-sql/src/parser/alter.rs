@@ -52,7 +52,11 @@ fn added(cursor: &mut Cursor<'_>) -> Result<AddedColumn, SqlError> {
         parents.push(cursor.identifier("a column name")?);
         cursor.expect(&Token::Period)?;
     }
-    let column = ddl::plain_column(cursor)?;
+    let mut column = ddl::plain_column(cursor)?;
+    if !parents.is_empty() {
+        // Inside of a type a length is read and not enforced.
+        column.length = None;
+    }
     let position = if cursor.word("first") {
         Position::First
     } else if cursor.word("after") {
@@ -86,7 +90,13 @@ fn drop(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
 fn alter(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
     let column = path(cursor)?;
     if cursor.word("type") || cursor.words(&["set", "data", "type"]) {
-        let data_type = types::data_type(cursor)?;
+        let (data_type, length) = types::declared(cursor)?;
+        if length.is_some() {
+            return Err(cursor.unsupported(
+                "a change of the length of a text",
+                "a CHECK constraint holds a length too: ADD CHECK (length(c) <= n)",
+            ));
+        }
         return Ok(AlterAction::SetType { column, data_type });
     }
     let default = if cursor.words(&["set", "default"]) {

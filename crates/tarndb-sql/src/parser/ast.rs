@@ -242,6 +242,8 @@ pub struct ColumnDef {
     pub name: String,
     /// Type.
     pub data_type: DataType,
+    /// `varchar(n)` or `char(n)`, where the type is written with a length.
+    pub length: Option<String>,
     /// Not NOT NULL.
     pub nullable: bool,
     /// COMMENT.

@@ -340,10 +340,11 @@ fn column(cursor: &mut Cursor<'_>, constraints: &mut Constraints) -> Result<Colu
         }
     }
     let name = cursor.identifier("a column name")?;
-    let data_type = types::data_type(cursor)?;
+    let (data_type, length) = types::declared(cursor)?;
     let mut column = ColumnDef {
         name,
         data_type,
+        length,
         nullable: true,
         comment: None,
         rule: None,

@@ -19,9 +19,14 @@ pub(crate) fn parse_type(text: &str) -> Option<DataType> {
     cursor.is_end().then_some(data_type)
 }
 
-/// A type, with `[]` behind it for arrays.
+/// A type, with `[]` behind it for arrays; lengths of texts are read over.
 pub(crate) fn data_type(cursor: &mut Cursor<'_>) -> Result<DataType, SqlError> {
-    let mut data_type = match cursor.peek() {
+    Ok(declared(cursor)?.0)
+}
+
+/// A type, and `varchar(n)` or `char(n)` where a text is written with a length.
+pub(crate) fn declared(cursor: &mut Cursor<'_>) -> Result<(DataType, Option<String>), SqlError> {
+    let (mut data_type, mut length) = match cursor.peek() {
         Token::Word(_) => base_type(cursor)?,
         _ => return Err(cursor.expected("a type")),
     };
@@ -32,8 +37,9 @@ pub(crate) fn data_type(cursor: &mut Cursor<'_>) -> Result<DataType, SqlError> {
         }
         cursor.expect(&Token::RBracket)?;
         data_type = array_of(data_type);
+        length = None;
     }
-    Ok(data_type)
+    Ok((data_type, length))
 }
 
 fn array_of(element: DataType) -> DataType {
@@ -43,13 +49,13 @@ fn array_of(element: DataType) -> DataType {
     }
 }
 
-fn base_type(cursor: &mut Cursor<'_>) -> Result<DataType, SqlError> {
+fn base_type(cursor: &mut Cursor<'_>) -> Result<(DataType, Option<String>), SqlError> {
     if cursor.at_word("array") || cursor.at_word("list") {
         cursor.skip();
         let close = open_bracket(cursor)?;
         let element = data_type(cursor)?;
         close_bracket(cursor, close)?;
-        return Ok(array_of(element));
+        return Ok((array_of(element), None));
     }
     if cursor.word("map") {
         let close = open_bracket(cursor)?;
@@ -57,11 +63,12 @@ fn base_type(cursor: &mut Cursor<'_>) -> Result<DataType, SqlError> {
         cursor.expect(&Token::Comma)?;
         let value = data_type(cursor)?;
         close_bracket(cursor, close)?;
-        return Ok(DataType::Map {
+        let map = DataType::Map {
             key: Box::new(key),
             value: Box::new(value),
             value_contains_null: true,
-        });
+        };
+        return Ok((map, None));
     }
     if cursor.at_word("struct") || cursor.at_word("row") {
         cursor.skip();
@@ -71,7 +78,7 @@ fn base_type(cursor: &mut Cursor<'_>) -> Result<DataType, SqlError> {
             fields.push(struct_field(cursor)?);
         }
         close_bracket(cursor, close)?;
-        return Ok(DataType::Struct(fields));
+        return Ok((DataType::Struct(fields), None));
     }
     named_type(cursor)
 }
@@ -113,7 +120,7 @@ fn struct_field(cursor: &mut Cursor<'_>) -> Result<Field, SqlError> {
     Ok(field)
 }
 
-fn named_type(cursor: &mut Cursor<'_>) -> Result<DataType, SqlError> {
+fn named_type(cursor: &mut Cursor<'_>) -> Result<(DataType, Option<String>), SqlError> {
     let start = cursor.expected("a type that tables can store");
     let mut name = cursor.identifier("a type")?.to_lowercase();
     for (first, second) in [
@@ -140,7 +147,7 @@ fn named_type(cursor: &mut Cursor<'_>) -> Result<DataType, SqlError> {
         }
     }
     match types::named(&name, &arguments) {
-        Named::Type(data_type) => Ok(data_type),
+        Named::Type(data_type) => Ok((data_type, types::length(&name, &arguments))),
         Named::Refused(hint) => Err(start.with_hint(hint)),
         Named::Unknown => {
             let near = types::near_names(&name);

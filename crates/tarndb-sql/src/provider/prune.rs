@@ -35,6 +35,10 @@ pub(crate) fn matching(
     limit: Option<usize>,
 ) -> Result<Vec<Arc<DataFile>>> {
     let state = &table.pinned.state;
+    let filters = match session.config_options().execution.parquet.pruning {
+        true => filters,
+        false => &[],
+    };
     let Some(predicate) = of_filters(session, &table.folded, filters)? else {
         let files = state.files.values();
         return Ok(match limit {

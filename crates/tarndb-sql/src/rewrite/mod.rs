@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod in_list;
+mod in_subquery;
 mod literal;
 mod number;
 mod sum;
@@ -27,6 +28,7 @@ pub(crate) use literal::{approximate_literals, double_of};
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
         Arc::new(ResolveGroupingFunction::new()),
+        Arc::new(in_subquery::NullInSubquery),
         Arc::new(number::DecimalMeetsDouble),
         Arc::new(TypeCoercion::new()),
         Arc::new(in_list::NullInList),

@@ -29,6 +29,7 @@ mod returning;
 mod rules;
 mod savepoints;
 mod serializable;
+mod slt;
 mod statistics;
 mod support;
 mod transaction;

@@ -93,6 +93,16 @@ pub enum RuleError {
         /// Why not.
         source: ExpressionError,
     },
+    /// A rule that is about to be made and that this build cannot evaluate.
+    #[error(
+        "the table cannot have this rule, which this build cannot check: rule={rule}: {source}"
+    )]
+    NotMade {
+        /// The rule, with its name.
+        rule: String,
+        /// Why not.
+        source: ExpressionError,
+    },
     /// A rule that is not as the format wants it, or that contradicts another.
     #[error("the rule cannot be: rule={rule} reason={reason}")]
     IllegalRule {
@@ -107,7 +117,7 @@ impl RuleError {
     /// What a caller can do about it.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::NotEvaluated { source, .. } => source.class(),
+            Self::NotEvaluated { source, .. } | Self::NotMade { source, .. } => source.class(),
             _ => ErrorClass::Invalid,
         }
     }

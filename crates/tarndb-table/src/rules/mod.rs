@@ -63,6 +63,16 @@ pub struct RowRules {
     now_micros: i64,
 }
 
+/// Tells of a rule that is not there yet.
+fn not_made(error: TableError) -> TableError {
+    match error {
+        TableError::Rule(RuleError::NotEvaluated { rule, source }) => {
+            TableError::Rule(RuleError::NotMade { rule, source })
+        }
+        other => other,
+    }
+}
+
 impl RowRules {
     /// The rules of a table. `now_micros`: the time of the statement, microseconds since 1970
     /// UTC, for defaults.
@@ -122,6 +132,20 @@ impl RowRules {
         Ok(rules)
     }
 
+    /// The rule of one CHECK constraint that is about to be made.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_new_constraint(
+        schema: &Arc<Schema>,
+        name: &str,
+        expression: &str,
+    ) -> Result<Self, TableError> {
+        let key = format!("{CONSTRAINT_PREFIX}{name}");
+        let properties = [(key, expression.to_owned())].into();
+        Self::new(Arc::clone(schema), &properties, 0).map_err(not_made)
+    }
+
     /// As [`Self::new`], for rules that are about to be made: also refuses what other engines
     /// refuse, a condition or generated column that depends on the time.
     ///
@@ -131,7 +155,7 @@ impl RowRules {
         schema: &Schema,
         properties: &BTreeMap<String, String>,
     ) -> Result<(), TableError> {
-        let rules = Self::new(Arc::new(schema.clone()), properties, 0)?;
+        let rules = Self::new(Arc::new(schema.clone()), properties, 0).map_err(not_made)?;
         let refuse = |rule: String| {
             Err(TableError::Rule(RuleError::IllegalRule {
                 rule,
