@@ -101,6 +101,7 @@ impl Engine {
         let context = SessionContext::new_with_state(builder.build());
         crate::function::now::register(&context);
         crate::function::version::register(&context);
+        crate::function::alias::register(&context);
         Ok(Self {
             context,
             catalogs,

@@ -64,7 +64,7 @@ pub(crate) fn translate(error: DataFusionError, spelling: &Spelling) -> SqlError
             Some("raise the memory limit (--memory-limit), or process fewer rows at a time"),
         ),
         DataFusionError::NotImplemented(message) => SqlError::Unsupported {
-            what: tidy(message),
+            what: out_of_place(message).unwrap_or_else(|| tidy(message)),
             hint: None,
         },
         DataFusionError::SQL(parser, _) => {
@@ -166,6 +166,18 @@ fn of_schema(error: &SchemaError, spelling: &Spelling) -> SqlError {
             field,
             valid_fields,
         } => {
+            // A table that is not in FROM is what is missing, not its column.
+            if let Some(relation) = &field.relation {
+                let there = valid_fields.iter().filter_map(|f| f.relation.as_ref());
+                let there = there.map(|r| spelling.of(r.table())).collect::<Vec<_>>();
+                let table = spelling.of(relation.table());
+                if !there.is_empty() && !there.contains(&table) {
+                    return SqlError::UnknownTable {
+                        name: table.to_owned(),
+                        near: near(table, there),
+                    };
+                }
+            }
             let known = valid_fields
                 .iter()
                 .map(|f| spelling.of(&f.name))
@@ -237,6 +249,12 @@ fn of_arrow(error: &ArrowError) -> SqlError {
             ErrorKind::Invalid,
             None,
         ),
+        ArrowError::CastError(message) if is_out_of_range(message) => engine(
+            lower_first(&tidy(message)),
+            "22003",
+            ErrorKind::Invalid,
+            None,
+        ),
         ArrowError::CastError(message) | ArrowError::ParseError(message) => engine(
             lower_first(&tidy(message)),
             "22P02",
@@ -249,6 +267,47 @@ fn of_arrow(error: &ArrowError) -> SqlError {
         }
         other => engine(tidy(&other.to_string()), "22000", ErrorKind::Invalid, None),
     }
+}
+
+/// Whether a value has the form of a number and is too large or small for the type.
+fn is_out_of_range(message: &str) -> bool {
+    let value = message.strip_prefix("Can't cast value ");
+    let value = value.and_then(|rest| rest.split_whitespace().next());
+    value.is_some_and(|value| value.parse::<f64>().is_ok())
+}
+
+/// What of an expression the engine runs in some places only; it shows its inner form.
+fn out_of_place(message: &str) -> Option<String> {
+    let rest = message
+        .split_once("does not support logical expression ")?
+        .1;
+    let what = match rest.split_once('(')?.0 {
+        "InSubquery" | "Exists" | "ScalarSubquery" | "SetComparison" => "a subquery",
+        "WindowFunction" => "a window function",
+        "AggregateFunction" => "an aggregate function",
+        _ => return None,
+    };
+    Some(format!("{what} in this place"))
+}
+
+/// What the engine's planner refuses with words of its own.
+fn of_known_plan(lower: &str) -> Option<SqlError> {
+    const WIDTHS: &[&str] = &[
+        "inconsistent data length across values",
+        "queries have different number of columns",
+        "subquery should only return one column",
+    ];
+    if WIDTHS.iter().any(|words| lower.contains(words)) {
+        let message = lower.to_owned();
+        return Some(engine(message, "42601", ErrorKind::Invalid, None));
+    }
+    if lower.contains("correlated scalar subquery must be aggregated") {
+        return Some(SqlError::Unsupported {
+            what: "a correlated subquery as a value that may give several rows".to_owned(),
+            hint: Some("select max(..) or another aggregate in it".to_owned()),
+        });
+    }
+    None
 }
 
 fn of_plan(message: &str, spelling: &Spelling) -> SqlError {
@@ -274,6 +333,9 @@ fn of_plan(message: &str, spelling: &Spelling) -> SqlError {
             name: spelling.of(name).to_owned(),
             near: meant.map(str::to_owned).into_iter().collect(),
         };
+    }
+    if let Some(error) = of_known_plan(&lower) {
+        return error;
     }
     if lower.contains("table function") && lower.contains("not found") {
         return engine(text, "42883", ErrorKind::Invalid, None);

@@ -5,6 +5,7 @@
 //! planned and found here by its whole call; what failed to open fails the statement.
 //! Table versions, which the engine would read over, never get to it.
 
+pub(crate) mod alias;
 mod delta;
 mod files;
 pub(crate) mod now;

@@ -5,6 +5,8 @@
 //! stands below OR, NOT or CASE, so that NOT IN is true where it should be NULL; it refuses
 //! a correlated NOT IN, and both outside of WHERE and HAVING. There the missing NULL is added
 //! by a count of the query's rows, and the subquery becomes EXISTS, or a count in a SELECT list.
+//! `x > ANY (query)` and its like are the engine's, over a query under a name of its own: a column
+//! of both sides with one name would be compared with itself.
 //! Does not: touch what the engine does right, a NOT IN that is a condition of its own (its
 //! null-aware anti join), and IN where only truth counts.
 
@@ -22,6 +24,9 @@ use datafusion::logical_expr::{
     lit, not, scalar_subquery, when,
 };
 use datafusion::optimizer::AnalyzerRule;
+
+/// Under which a query stands beside the rows it is compared with.
+const NAME: &str = "__in";
 
 /// The rule; it runs before types are coerced.
 #[derive(Debug)]
@@ -44,7 +49,8 @@ impl AnalyzerRule for NullInSubquery {
 
 fn in_filter(filter: Filter) -> Result<Transformed<LogicalPlan>> {
     let schema = Arc::clone(filter.input.schema());
-    let predicate = truth(filter.predicate, true, &schema)?;
+    let compared = filter.predicate.transform_up(named_comparison)?;
+    let predicate = compared.transform_data(|predicate| truth(predicate, true, &schema))?;
     predicate.map_data(|predicate| {
         let filter = Filter::try_new(predicate, filter.input)?;
         Ok(LogicalPlan::Filter(filter))
@@ -58,6 +64,7 @@ fn in_projection(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let name = names.save(&expr);
         let rewritten = expr.transform_up(|expr| match expr {
             Expr::InSubquery(within) => three_valued(within, Place::Projection, &schema),
+            Expr::SetComparison(_) => named_comparison(expr),
             Expr::Exists(within) => {
                 let found = has_rows(&within.subquery.subquery)?;
                 let found = if within.negated { not(found) } else { found };
@@ -128,7 +135,7 @@ fn three_valued(within: InSubquery, place: Place, schema: &DFSchema) -> Result<T
         subquery,
         negated,
     } = within;
-    let query = &subquery.subquery;
+    let query = &named(&subquery.subquery)?;
     let found = if place == Place::Filter && !is_correlated(&subquery) {
         Expr::InSubquery(InSubquery::new(expr.clone(), subquery.clone(), false))
     } else {
@@ -149,6 +156,23 @@ fn three_valued(within: InSubquery, place: Place, schema: &DFSchema) -> Result<T
         .otherwise(lit(false))?;
     let is_in = found.or(missing);
     Ok(Transformed::yes(if negated { not(is_in) } else { is_in }))
+}
+
+/// A query under a name that no other has.
+fn named(query: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
+    let plan = LogicalPlanBuilder::from(Arc::unwrap_or_clone(Arc::clone(query)))
+        .alias(NAME)?
+        .build()?;
+    Ok(Arc::new(plan))
+}
+
+/// Names the query of a comparison with ANY or ALL.
+fn named_comparison(expr: Expr) -> Result<Transformed<Expr>> {
+    let Expr::SetComparison(mut comparison) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    comparison.subquery.subquery = named(&comparison.subquery.subquery)?;
+    Ok(Transformed::yes(Expr::SetComparison(comparison)))
 }
 
 fn first_column(query: &LogicalPlan) -> Expr {

@@ -10,6 +10,7 @@ mod in_subquery;
 mod literal;
 mod number;
 mod sum;
+mod using;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ pub(crate) use literal::{approximate_literals, double_of};
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     vec![
         Arc::new(ResolveGroupingFunction::new()),
+        Arc::new(using::RefuseOuterUsing),
         Arc::new(in_subquery::NullInSubquery),
         Arc::new(number::DecimalMeetsDouble),
         Arc::new(TypeCoercion::new()),
