@@ -70,12 +70,15 @@ files![
     joins,
     nulls,
     partitions,
+    returning,
     rules,
+    savepoints,
     subqueries,
     time_travel,
     transactions,
     types,
     update_delete,
+    upsert,
     windows,
 ];
 
