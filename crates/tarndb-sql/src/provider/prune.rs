@@ -35,11 +35,11 @@ pub(crate) fn matching(
     limit: Option<usize>,
 ) -> Result<Vec<Arc<DataFile>>> {
     let state = &table.pinned.state;
-    let filters = match session.config_options().execution.parquet.pruning {
+    let excluding = match session.config_options().execution.parquet.pruning {
         true => filters,
         false => &[],
     };
-    let Some(predicate) = of_filters(session, &table.folded, filters)? else {
+    let Some(predicate) = of_filters(session, &table.folded, excluding)? else {
         let files = state.files.values();
         return Ok(match limit {
             Some(limit) if filters.is_empty() => enough(files, limit),

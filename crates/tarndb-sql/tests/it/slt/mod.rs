@@ -58,6 +58,7 @@ macro_rules! files {
 files![
     aggregates,
     alter,
+    cases_bc_03,
     change_feed,
     conflicts,
     ddl,
