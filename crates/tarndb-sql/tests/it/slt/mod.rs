@@ -69,6 +69,7 @@ files![
     insert,
     isolation,
     joins,
+    merge,
     nulls,
     partitions,
     returning,
