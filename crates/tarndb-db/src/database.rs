@@ -238,7 +238,10 @@ impl Database {
             });
         }
         let opened = open::load_at(&self.inner.store, &self.inner.log, at, newest).await?;
-        Ok(Snapshot::new(self.clone(), Arc::new(opened.catalog)))
+        // What was published since need not be in records any more.
+        let mut catalog = opened.catalog;
+        catalog.adopt_published(&head);
+        Ok(Snapshot::new(self.clone(), Arc::new(catalog)))
     }
 
     /// Begins a transaction at the newest version.

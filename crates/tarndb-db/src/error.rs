@@ -13,6 +13,7 @@ use tarndb_txn::Conflict;
 use tarndb_types::{DbVersion, TableId, TableVersion, TxnId, TxnRef};
 
 use crate::attach::error::AttachError;
+use crate::catalog::error::ObjectError;
 use crate::checkpoint::CheckpointError;
 use crate::invariants::Violation;
 use crate::record::RecordError;
@@ -292,6 +293,9 @@ pub enum DbError {
     /// A table cannot be had as it was.
     #[error(transparent)]
     Travel(#[from] TravelError),
+    /// A view, a tag or a dropped table cannot be had or made.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
     /// A table cannot be attached or detached.
     #[error(transparent)]
     Attach(#[from] AttachError),
@@ -516,6 +520,7 @@ impl DbError {
             | Self::NullInDeletedRow { .. }
             | Self::RowOutsidePredicate { .. } => ErrorKind::Invalid,
             Self::Travel(error) => error.kind(),
+            Self::Object(error) => error.kind(),
             Self::Attach(error) => error.kind(),
             Self::SourceTooLarge { .. } => ErrorKind::ResourceExhausted,
             Self::SecondKey { .. } => ErrorKind::Unsupported,

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tarndb_types::{DbVersion, TableId, TableVersion, TimestampMs, TxnId, TxnRef};
 
+use crate::catalog::error::ObjectError;
 use crate::commit;
 use crate::database::Database;
 use crate::error::{DbError, TxnOutcome, TxnStatus};
-use crate::record::{Action, AttachAction, RecordTxn};
+use crate::record::{Action, AttachAction, RecordTxn, UndropAction};
 use crate::states::Ended;
 
 /// One committed transaction.
@@ -54,13 +55,23 @@ impl Database {
     pub async fn log(&self, limit: usize) -> Result<Vec<LogEntry>, DbError> {
         self.inner.check_open()?;
         self.inner.refresh().await?;
+        let newest = self.inner.head.catalog().version();
+        self.log_at(newest, limit).await
+    }
+
+    /// Those up to a version, newest first.
+    ///
+    /// # Cost
+    /// A GET per record that is not cached.
+    pub async fn log_at(&self, newest: DbVersion, limit: usize) -> Result<Vec<LogEntry>, DbError> {
+        self.inner.check_open()?;
         let catalog = self.inner.head.catalog();
         let name = |id: TableId| {
             let table = catalog.table_or_dropped(id);
             table.map_or_else(|| id.to_string(), |table| table.display_name())
         };
         let mut entries = Vec::new();
-        let mut next = Some(catalog.version());
+        let mut next = Some(newest);
         while let Some(version) = next.filter(|_| entries.len() < limit) {
             let record = match self.inner.record(version).await {
                 Err(DbError::RecordMissing { .. }) => break,
@@ -81,6 +92,48 @@ impl Database {
             next = version.previous();
         }
         Ok(entries)
+    }
+
+    /// The version that was the newest at a time.
+    ///
+    /// # Errors
+    /// [`ObjectError::NoVersionAt`]: a time before the oldest record that is there, or one that
+    /// is yet to come.
+    ///
+    /// # Cost
+    /// A refresh and a GET per step of a binary search.
+    pub async fn version_at(&self, at: TimestampMs) -> Result<DbVersion, DbError> {
+        self.inner.check_open()?;
+        self.inner.refresh().await?;
+        let head = self.inner.head.catalog();
+        let now = self.inner.context().now();
+        let refused = |first| ObjectError::NoVersionAt {
+            wanted: at,
+            first,
+            last: head.timestamp(),
+        };
+        if at > now.max(head.timestamp()) {
+            return Err(refused(None).into());
+        }
+        let (mut low, mut high) = (0, head.version().0 + 1);
+        let (mut found, mut first) = (None, None);
+        // Those that are there at all are there up to the newest.
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.inner.record(DbVersion(middle)).await {
+                Err(DbError::RecordMissing { .. }) => low = middle + 1,
+                Ok(record) if record.timestamp <= at => {
+                    found = Some(DbVersion(middle));
+                    low = middle + 1;
+                }
+                Ok(record) => {
+                    first = Some(record.timestamp);
+                    high = middle;
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        found.ok_or_else(|| refused(first).into())
     }
 
     /// How a transaction ended, if it did. Writes nothing: a writer that is still at it may
@@ -130,6 +183,7 @@ fn changed_tables(txn: &RecordTxn, name: &impl Fn(TableId) -> String) -> Vec<Tab
             | Action::DropTable { id }
             | Action::DetachTable { id }
             | Action::AttachTable(AttachAction { id, .. })
+            | Action::UndropTable(UndropAction { id, .. })
             | Action::RenameTable { id, .. } => {
                 versions.entry(*id).or_default();
             }

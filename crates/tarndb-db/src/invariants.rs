@@ -88,6 +88,38 @@ pub enum Violation {
         /// The name.
         name: String,
     },
+    /// A view that does not exist.
+    #[error("the view does not exist: schema={schema} view={name}")]
+    ViewMissing {
+        /// Its schema.
+        schema: String,
+        /// The name.
+        name: String,
+    },
+    /// A tag that exists already.
+    #[error("the tag exists already: tag={name}")]
+    TagExists {
+        /// Its name.
+        name: String,
+    },
+    /// A tag that does not exist.
+    #[error("the tag does not exist: tag={name}")]
+    TagMissing {
+        /// Its name.
+        name: String,
+    },
+    /// A tag of a version that does not exist yet.
+    #[error(
+        "a tag names a version that does not exist yet: tag={name} tagged={tagged} version={version}"
+    )]
+    TagAhead {
+        /// Its name.
+        name: String,
+        /// The version that it names.
+        tagged: DbVersion,
+        /// Its record.
+        version: DbVersion,
+    },
     /// A table that does not exist.
     #[error("the table does not exist: table={table}")]
     TableMissing {

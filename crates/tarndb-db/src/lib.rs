@@ -58,7 +58,10 @@ pub mod vacuum;
 
 pub use attach::error::AttachError;
 pub use attach::{AttachedTable, DetachedTable};
-pub use catalog::{Attached, CATALOG_NAME, Catalog, DEFAULT_SCHEMA, SchemaEntry, TableEntry};
+pub use catalog::error::ObjectError;
+pub use catalog::{
+    Attached, CATALOG_NAME, Catalog, DEFAULT_SCHEMA, SchemaEntry, TableEntry, TagEntry, ViewEntry,
+};
 pub use check::{CheckReport, Finding, Progress};
 pub use cleanup::{LogCleanupOptions, LogCleanupReport};
 pub use compact::{Clustering, CompactOptions, CompactReport, Rewritten, RowSorter, SortedRows};
@@ -68,12 +71,13 @@ pub use history::{LogEntry, TableChange};
 pub use metrics::Metrics;
 pub use options::{DbOptions, PublishMode, TxnOptions};
 pub use publish::{CheckpointReport, PublishReport, PublishedTable};
+pub use record::{ViewColumn, ViewDefinition};
 pub use retry::{Retry, RetryPolicy, TransactError};
 pub use snapshot::{ScannedRows, Snapshot};
 pub use status::{Status, TableStatus};
 pub use transaction::{
-    CloneReport, CloneTable, Committed, Mark, MergeCounts, MergedFiles, MergedRows, NativeSource,
-    NewTable, OverwriteReport, Transaction,
+    CloneReport, CloneTable, Committed, DatabaseRestore, Mark, MergeCounts, MergedFiles, MergedRows,
+    NativeSource, NewTable, OverwriteReport, Transaction,
 };
 pub use travel::error::TravelError;
 pub use travel::history::TableHistoryEntry;

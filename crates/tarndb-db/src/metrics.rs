@@ -121,6 +121,8 @@ const fn reason_name(reason: &Reason) -> &'static str {
         | Reason::SchemaChanged { .. }
         | Reason::SchemaDropped { .. }
         | Reason::NameTaken { .. }
+        | Reason::ViewChanged { .. }
+        | Reason::TagChanged { .. }
         | Reason::LocationTaken { .. } => "catalog",
         Reason::SchemaReplaced { .. }
         | Reason::RequiredColumn { .. }

@@ -18,7 +18,11 @@ use crate::record::{self, Record};
 use crate::{checkpoint, invariants, layout};
 
 /// Reader features of the log that this build knows.
-const READER_FEATURES: [&str; 2] = [record::ATTACH_FEATURE, record::INLINE_FILES];
+const READER_FEATURES: [&str; 3] = [
+    record::ATTACH_FEATURE,
+    record::INLINE_FILES,
+    record::UNDROP_FEATURE,
+];
 
 /// Records after the listed ones that are asked for at the same time, at most.
 const READ_AHEAD_MAX: u64 = 16;

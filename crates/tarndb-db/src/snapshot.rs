@@ -16,7 +16,9 @@ use crate::catalog::{Catalog, TableEntry};
 use crate::database::Database;
 use crate::error::DbError;
 use crate::open;
+use crate::options::TxnOptions;
 use crate::scan::{Scan, Scanned};
+use crate::transaction::Transaction;
 
 /// Live rows of the files of a scan, each batch with its file.
 pub type ScannedRows<'a> = BoxStream<'a, Result<(Arc<DataFile>, LiveRows), DbError>>;
@@ -31,6 +33,12 @@ pub struct Snapshot {
 impl Snapshot {
     pub(crate) fn new(database: Database, catalog: Arc<Catalog>) -> Self {
         Self { database, catalog }
+    }
+
+    /// A transaction that reads this snapshot, however old it is. Where it changes something, the
+    /// commit judges all that was committed since.
+    pub fn transaction(&self, options: TxnOptions) -> Transaction {
+        Transaction::new(self.clone(), options)
     }
 
     /// The database.
@@ -81,6 +89,14 @@ impl Snapshot {
             })
     }
 
+    /// A table's catalog entry, also of one that is dropped: a transaction may bring it back.
+    fn any_entry(&self, id: TableId) -> Result<&Arc<TableEntry>, DbError> {
+        let found = self.catalog.table_or_dropped(id);
+        found.ok_or_else(|| DbError::TableNotFound {
+            name: id.to_string(),
+        })
+    }
+
     /// The state of a table.
     ///
     /// # Cost
@@ -105,6 +121,10 @@ impl Snapshot {
         let Some(horizon) = newest.vacuumed.filter(|horizon| *horizon > self.version()) else {
             return Ok(());
         };
+        // No vacuum touches what a tag keeps.
+        if head.is_version_tagged(self.version()) {
+            return Ok(());
+        }
         // Where nothing changed up to the horizon, its files are those that stay.
         if newest.version == entry.version && !newest.is_purged() {
             return Ok(());
@@ -132,7 +152,7 @@ impl Snapshot {
         id: TableId,
         deletion: &Deletion,
     ) -> Result<Arc<RowSet>, DbError> {
-        let entry = self.entry(id)?;
+        let entry = self.any_entry(id)?;
         self.database.inner.deleted_rows(entry, deletion).await
     }
 
@@ -154,7 +174,7 @@ impl Snapshot {
         columns: &'a Schema,
         files: Vec<Arc<DataFile>>,
     ) -> Result<ScannedRows<'a>, DbError> {
-        let table = self.entry(id)?;
+        let table = self.any_entry(id)?;
         let scan = Scan {
             table,
             columns,

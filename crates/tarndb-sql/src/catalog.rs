@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::information_schema::InformationSchemaProvider;
+use datafusion::catalog::view::ViewTable as EngineView;
 use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, SchemaProvider, Session, TableProvider,
 };
@@ -17,6 +18,7 @@ use datafusion::common::Result;
 use datafusion::datasource::TableType;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
+use tarndb_db::ViewEntry;
 
 use crate::engine::CATALOG;
 use crate::error::{SqlError, translate::carry};
@@ -32,6 +34,8 @@ pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 pub(crate) struct ViewSchema {
     /// As created.
     pub(crate) name: String,
+    /// Views by folded name.
+    pub(crate) views: BTreeMap<String, NamedView>,
     /// Tables by folded name; `None` where a table is not loaded.
     pub(crate) tables: BTreeMap<String, ViewTable>,
 }
@@ -43,6 +47,15 @@ pub(crate) struct ViewTable {
     pub(crate) name: String,
     /// Filled in where the statement needs it.
     pub(crate) provider: Option<Arc<TarnTable>>,
+}
+
+/// A view, as the statement knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedView {
+    /// What it is.
+    pub(crate) entry: Arc<ViewEntry>,
+    /// What it stands for; filled in where the statement needs it.
+    pub(crate) expanded: Option<Arc<EngineView>>,
 }
 
 /// What a statement sees: schemas by folded name.
@@ -172,7 +185,10 @@ impl SchemaProvider for Tables {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let Some(table) = self.schema.tables.get(&fold(name)) else {
-            return Ok(None);
+            return Ok(self.schema.views.get(&fold(name)).and_then(|view| {
+                let expanded = Arc::clone(view.expanded.as_ref()?);
+                Some(expanded as Arc<dyn TableProvider>)
+            }));
         };
         let Some(provider) = &table.provider else {
             return Err(carry(SqlError::Internal {
@@ -186,7 +202,8 @@ impl SchemaProvider for Tables {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.schema.tables.contains_key(&fold(name))
+        let name = fold(name);
+        self.schema.tables.contains_key(&name) || self.schema.views.contains_key(&name)
     }
 }
 

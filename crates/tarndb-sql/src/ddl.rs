@@ -177,6 +177,11 @@ impl Change<'_> {
                 };
                 self.txn.rename_table(id, &schema, &to.name)?;
             }
+            AlterAction::SetSchema(schema) => {
+                self.check_schema(schema)?;
+                let name = self.txn.entry(id)?.name.clone();
+                self.txn.rename_table(id, schema, &name)?;
+            }
             AlterAction::AddFeature(name) => {
                 let key = format!("delta.feature.{name}");
                 self.txn.set_property(id, &key, Some("supported")).await?;

@@ -10,8 +10,9 @@ pub(crate) mod translate;
 
 use std::fmt;
 
-use tarndb_db::{DbError, ErrorKind, table_kind};
+use tarndb_db::{DbError, ErrorKind, ObjectError, table_kind};
 use tarndb_table::{ExpressionError, RuleError, TableError};
+use tarndb_types::DbVersion;
 
 /// Where and why a statement does not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +116,71 @@ pub enum SqlError {
         name: String,
         /// Schemas that may have been meant.
         near: Vec<String>,
+    },
+    /// A view that is not there.
+    #[error("view {name} does not exist")]
+    UnknownView {
+        /// As written.
+        name: String,
+        /// Views that may have been meant.
+        near: Vec<String>,
+    },
+    /// A tag that is not there.
+    #[error("tag {name} does not exist")]
+    UnknownTag {
+        /// As written.
+        name: String,
+        /// Tags that may have been meant.
+        near: Vec<String>,
+    },
+    /// No dropped table of that name.
+    #[error("no dropped table is called {name}")]
+    NothingDropped {
+        /// As written.
+        name: String,
+    },
+    /// A change in a session that reads an older version.
+    #[error("the session reads version {version} of the database and changes nothing")]
+    ReadsOlderVersion {
+        /// The version.
+        version: DbVersion,
+    },
+    /// A name of something else than the statement is for.
+    #[error("{name} is {is}")]
+    WrongObject {
+        /// `schema.name`.
+        name: String,
+        /// What it is, with its article.
+        is: &'static str,
+        /// What to do instead.
+        hint: &'static str,
+    },
+    /// A view whose query does not work any more.
+    #[error("view {view}")]
+    View {
+        /// `schema.name`.
+        view: String,
+        /// What is wrong.
+        #[source]
+        source: Box<SqlError>,
+    },
+    /// A view that leads back to itself, or too many of them.
+    #[error("view {view} {reason}")]
+    ViewNesting {
+        /// `schema.name`.
+        view: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// A view with another number of names than its query has columns.
+    #[error("view {view}: {} for {}", counted(*names, "name"), counted(*columns, "column"))]
+    ViewWidth {
+        /// As written.
+        view: String,
+        /// Names given.
+        names: usize,
+        /// Columns of the query.
+        columns: usize,
     },
     /// A column that is not there.
     #[error("column {name} does not exist{}", of_table(table.as_deref()))]
@@ -312,7 +378,13 @@ impl SqlError {
         match self {
             Self::Syntax(_) | Self::InsertWidth { .. } => "42601",
             Self::Unsupported { .. } => "0A000",
-            Self::UnknownTable { .. } => "42P01",
+            Self::UnknownTable { .. } | Self::UnknownView { .. } => "42P01",
+            Self::WrongObject { .. } => "42809",
+            Self::UnknownTag { .. } | Self::NothingDropped { .. } => "42704",
+            Self::ReadsOlderVersion { .. } => "25006",
+            Self::View { source, .. } => source.sqlstate(),
+            Self::ViewNesting { .. } => "42P17",
+            Self::ViewWidth { .. } => "42601",
             Self::UnknownSchema { .. } => "3F000",
             Self::UnknownColumn { .. } => "42703",
             Self::AmbiguousColumn { .. } => "42702",
@@ -346,7 +418,13 @@ impl SqlError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Unsupported { .. } => ErrorKind::Unsupported,
-            Self::UnknownTable { .. } | Self::UnknownSchema { .. } => ErrorKind::NotFound,
+            Self::UnknownTable { .. }
+            | Self::UnknownSchema { .. }
+            | Self::UnknownView { .. }
+            | Self::UnknownTag { .. }
+            | Self::NothingDropped { .. } => ErrorKind::NotFound,
+            Self::ReadsOlderVersion { .. } => ErrorKind::ReadOnly,
+            Self::View { source, .. } => source.kind(),
             Self::Engine { kind, .. } => *kind,
             Self::Closed => ErrorKind::Closed,
             Self::TimedOut { .. } => ErrorKind::Cancelled,
@@ -378,7 +456,23 @@ impl SqlError {
         match self {
             Self::Syntax(syntax) => syntax.hint.clone(),
             Self::Unsupported { hint, .. } | Self::Engine { hint, .. } => hint.clone(),
+            Self::WrongObject { hint, .. } => Some((*hint).to_owned()),
+            Self::ReadsOlderVersion { .. } => {
+                Some("RESET tarndb.as_of reads the newest again".to_owned())
+            }
+            Self::UnknownTag { near, .. } if near.is_empty() => {
+                Some("SHOW TAGS lists the tags".to_owned())
+            }
+            Self::View { source, .. } => source.hint(),
+            Self::ViewNesting { .. } => {
+                Some("CREATE OR REPLACE one of the views with another query".to_owned())
+            }
+            Self::UnknownView { near, .. } if near.is_empty() => {
+                Some("SHOW VIEWS lists the views".to_owned())
+            }
             Self::UnknownTable { near, .. }
+            | Self::UnknownView { near, .. }
+            | Self::UnknownTag { near, .. }
             | Self::UnknownSchema { near, .. }
             | Self::UnknownFunction { near, .. }
             | Self::UnknownColumn { near, .. } => did_you_mean(near),
@@ -538,7 +632,13 @@ fn expression_state(error: &ExpressionError) -> &'static str {
 
 fn db_state(error: &DbError) -> &'static str {
     match error {
-        DbError::TableNotFound { .. } | DbError::TableDropped { .. } => "42P01",
+        DbError::TableNotFound { .. }
+        | DbError::TableDropped { .. }
+        | DbError::Object(ObjectError::ViewNotFound { .. }) => "42P01",
+        DbError::Object(ObjectError::TagNotFound { .. } | ObjectError::NothingDropped { .. }) => {
+            "42704"
+        }
+        DbError::Object(_) if error.kind() == ErrorKind::Invalid => "55000",
         DbError::TableExists { .. } => "42P07",
         DbError::SchemaNotFound { .. } => "3F000",
         DbError::SchemaExists { .. } => "42P06",

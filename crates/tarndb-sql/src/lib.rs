@@ -27,6 +27,7 @@ mod merge;
 mod name;
 mod native;
 mod native_alter;
+mod object;
 mod optimize;
 mod options;
 mod outcome;
@@ -55,10 +56,10 @@ pub use options::SessionOptions;
 pub use outcome::{Outcome, RowStream};
 pub use parser::{
     AddedColumn, AlterAction, AsOf, CloneTable, ColumnDef, ColumnRule, Conflict, ConflictAction,
-    Constraint, Copy, CopyFrom, CreateTable, Delete, Explain, Insert, Merge, MergeAction,
-    MergeClause, MergeWhen, Optimize, ParsedStatement, Prepared, PrimaryKey, Restore,
-    RestoreTarget, Savepoint, Show, Statement, TableName, Update, Upkeep, Vacuum, is_incomplete,
-    parse,
+    Constraint, Copy, CopyFrom, CreateTable, CreateView, DatabaseVersion, Delete, Explain, Insert,
+    Merge, MergeAction, MergeClause, MergeWhen, ObjectStatement, Optimize, ParsedStatement,
+    Prepared, PrimaryKey, Restore, RestoreTarget, Savepoint, Show, Statement, TableName, Update,
+    Upkeep, Vacuum, is_incomplete, parse,
     template::{Argument, Parameter, Template},
 };
 pub use resource::default_memory_limit;

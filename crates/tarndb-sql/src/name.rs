@@ -33,6 +33,16 @@ impl Spelling {
         note(&mut self.words, name);
     }
 
+    /// Notes all that another one knows.
+    pub(crate) fn note_all(&mut self, other: &Self) {
+        for name in other.columns.values() {
+            self.note_column(name);
+        }
+        for name in other.words.values() {
+            self.note_word(name);
+        }
+    }
+
     /// The spelling of a folded name.
     pub(crate) fn of<'a>(&'a self, folded: &'a str) -> &'a str {
         let known = self.columns.get(folded).or_else(|| self.words.get(folded));

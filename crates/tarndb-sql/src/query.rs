@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::view::ViewTable;
 use datafusion::common::TableReference;
 use datafusion::common::format::ExplainStatementOptions;
 use datafusion::logical_expr::LogicalPlan;
@@ -24,11 +25,12 @@ use tarndb_table::TableCodec;
 use tarndb_txn::Isolation;
 use tarndb_types::TableId;
 
-use crate::catalog::{INFORMATION_SCHEMA, View, ViewSchema, ViewTable};
+use crate::catalog::{INFORMATION_SCHEMA, NamedView, View, ViewSchema, ViewTable as NamedTable};
 use crate::engine::{DEFAULT_SCHEMA, Engine};
 use crate::error::{SqlError, translate::translate};
 use crate::function::{self, EXCLUDED, Named, SOURCE, TARGET, Target, is_file_name};
 use crate::name::{Spelling, fold, near, near_tables};
+use crate::object::view::Nest;
 use crate::outcome::RowStream;
 use crate::parser::TableName;
 use crate::provider::reads::{Reads, ScanLog};
@@ -130,20 +132,61 @@ impl Scope<'_> {
         mut spelling: Spelling,
         target: Option<Target>,
     ) -> Result<Planned, SqlError> {
+        let mut reads = self.reads(target.as_ref());
+        let mut nest = Nest::default();
+        let plan = self
+            .plan_with(
+                statement,
+                query,
+                target,
+                (&mut spelling, &mut reads, &mut nest),
+            )
+            .await?;
+        Ok(Planned {
+            plan,
+            spelling,
+            reads,
+        })
+    }
+
+    /// Plans the query of a view.
+    pub(crate) async fn plan_view(
+        &self,
+        query: &Query,
+        spelling: &mut Spelling,
+        reads: &mut Reads,
+        nest: &mut Nest,
+    ) -> Result<LogicalPlan, SqlError> {
+        let mut query = query.clone();
+        unique_names(&mut query.body);
+        approximate_literals(&mut query)?;
+        let statement = AstStatement::Query(Box::new(query.clone()));
+        let statement = EngineStatement::Statement(Box::new(statement));
+        self.plan_with(statement, &query, None, (spelling, reads, nest))
+            .await
+    }
+
+    /// Loads what a statement names, and plans it.
+    async fn plan_with(
+        &self,
+        statement: EngineStatement,
+        query: &Query,
+        target: Option<Target>,
+        (spelling, reads, nest): (&mut Spelling, &mut Reads, &mut Nest),
+    ) -> Result<LogicalPlan, SqlError> {
         let state = self.engine.context.state();
         let references = state
             .resolve_table_references(&statement)
-            .map_err(|error| translate(error, &spelling))?;
+            .map_err(|error| translate(error, spelling))?;
         let named = Named::of(query)?;
-        let mut reads = self.reads(target.as_ref());
         let mut view = self.names();
         for reference in references {
-            self.load(&reference, &named, &mut view, &mut spelling, &mut reads)
-                .await?;
+            let noted = (&mut *spelling, &mut *reads, &mut *nest);
+            self.load(&reference, &named, &mut view, noted).await?;
         }
         let mut plans = BTreeMap::new();
         for call in named.calls {
-            let plan = function::open(&call, self, &mut spelling, &mut reads).await?;
+            let plan = function::open(&call, self, spelling, reads).await?;
             plans.insert(call, plan);
         }
         if let Some(target) = &target {
@@ -151,15 +194,12 @@ impl Scope<'_> {
                 spelling.note_column(&field.name);
             }
         }
+        // The views in it were planned before: from here on nothing else is.
         self.engine.catalogs.set(view);
         self.engine.functions.set(target, plans);
         let plan = state.statement_to_plan(statement).await;
         self.engine.functions.set(None, BTreeMap::new());
-        Ok(Planned {
-            plan: plan.map_err(|error| self.with_near(translate(error, &spelling)))?,
-            spelling,
-            reads,
-        })
+        plan.map_err(|error| self.with_near(translate(error, spelling)))
     }
 
     /// Names functions near one that is not known.
@@ -186,15 +226,23 @@ impl Scope<'_> {
             let tables = catalog.tables_in(&schema.name).into_iter().map(|table| {
                 (
                     fold(&table.name),
-                    ViewTable {
+                    NamedTable {
                         name: table.name.clone(),
                         provider: None,
                     },
                 )
             });
+            let views = catalog.views_in(&schema.name).into_iter().map(|view| {
+                let found = NamedView {
+                    entry: Arc::clone(view),
+                    expanded: None,
+                };
+                (fold(&view.definition.name), found)
+            });
             let schema = ViewSchema {
                 name: schema.name.clone(),
                 tables: tables.collect(),
+                views: views.collect(),
             };
             view.schemas.insert(fold(&schema.name), schema);
         }
@@ -207,8 +255,7 @@ impl Scope<'_> {
         reference: &TableReference,
         named: &Named,
         view: &mut View,
-        spelling: &mut Spelling,
-        reads: &mut Reads,
+        (spelling, reads, nest): (&mut Spelling, &mut Reads, &mut Nest),
     ) -> Result<(), SqlError> {
         let table = reference.table();
         let by_path = |schema: &str| crate::native::names_path(schema, table);
@@ -226,6 +273,11 @@ impl Scope<'_> {
         let schema = reference.schema().unwrap_or(DEFAULT_SCHEMA);
         if schema == INFORMATION_SCHEMA {
             return self.load_all(view).await;
+        }
+        if let Some(entry) = self.txn.catalog().view(schema, table) {
+            let expanded = self.expand(entry, spelling, reads, nest).await?;
+            set_view(view, schema, table, expanded);
+            return Ok(());
         }
         let name = TableName {
             schema: reference.schema().map(|s| spelling.of(s).to_owned()),
@@ -279,6 +331,18 @@ impl Scope<'_> {
             let (_, pinned) = self.pin(&name).await?;
             set_provider(view, &table.schema, &table.name, TarnTable::new(pinned));
         }
+        for entry in self.txn.catalog().views().cloned().collect::<Vec<_>>() {
+            let (mut reads, mut nest) = (Reads::default(), Nest::default());
+            let mut spelling = Spelling::default();
+            // One that does not work any more has no columns, and is a view all the same.
+            let expanded = self
+                .expand(&entry, &mut spelling, &mut reads, &mut nest)
+                .await;
+            if let Ok(expanded) = expanded {
+                let (schema, name) = (&entry.definition.schema, &entry.definition.name);
+                set_view(view, schema, name, expanded);
+            }
+        }
         Ok(())
     }
 
@@ -312,6 +376,9 @@ impl Scope<'_> {
         if let Some(entry) = catalog.find(schema, &name.name) {
             return Ok(entry.id);
         }
+        if let Some(view) = self.view_instead(name) {
+            return Err(view);
+        }
         if catalog.schema(schema).is_none() {
             let near = near(schema, catalog.schemas().map(|s| s.name.as_str()));
             return Err(SqlError::UnknownSchema {
@@ -321,7 +388,12 @@ impl Scope<'_> {
         }
         let tables = catalog
             .tables()
-            .map(|t| (t.schema.as_str(), t.name.as_str()));
+            .map(|t| (t.schema.as_str(), t.name.as_str()))
+            .chain(
+                catalog
+                    .views()
+                    .map(|v| (v.definition.schema.as_str(), v.definition.name.as_str())),
+            );
         let near = near_tables(schema, &name.name, tables, DEFAULT_SCHEMA);
         Err(SqlError::UnknownTable {
             name: name.to_string(),
@@ -354,6 +426,13 @@ impl Scope<'_> {
             present(&batch, &output)
         });
         Ok((schema, stream.boxed()))
+    }
+}
+
+fn set_view(view: &mut View, schema: &str, name: &str, expanded: Arc<ViewTable>) {
+    let schema = view.schemas.get_mut(&fold(schema));
+    if let Some(found) = schema.and_then(|s| s.views.get_mut(&fold(name))) {
+        found.expanded = Some(expanded);
     }
 }
 

@@ -20,6 +20,7 @@ use crate::dml::Change;
 use crate::engine::Engine;
 use crate::error::SqlError;
 use crate::name::Spelling;
+use crate::object::version::{AS_OF, AsOf};
 use crate::options::SessionOptions;
 use crate::outcome::Outcome;
 use crate::parser::{self, Explain, ParsedStatement, Savepoint, Show, Statement};
@@ -30,7 +31,7 @@ use savepoint::Savepoints;
 
 use crate::timeout::Committing;
 use crate::{
-    attach, copy, copy_from, explain, native, native_alter, restore, setting, show, timeout,
+    attach, copy, copy_from, explain, native, native_alter, object, restore, setting, show, timeout,
     upkeep, vacuum,
 };
 
@@ -57,6 +58,7 @@ pub struct Session {
     savepoints: Savepoints,
     prepared: PreparedStatements,
     last_txn: Option<TxnRef>,
+    pub(crate) as_of: Option<AsOf>,
     pub(crate) notices: Vec<String>,
     committing: Committing,
 }
@@ -86,6 +88,7 @@ impl Session {
             options,
             mode,
             last_txn,
+            as_of: None,
             notices,
             committing: Committing::default(),
         })
@@ -167,6 +170,8 @@ impl Session {
     }
 
     async fn execute_now(&mut self, statement: &ParsedStatement) -> Result<Outcome, SqlError> {
+        self.check_as_of(&statement.statement)
+            .inspect_err(|_| self.fail())?;
         match &statement.statement {
             Statement::Begin { isolation } => {
                 return self
@@ -201,6 +206,9 @@ impl Session {
             Mode::Auto => {
                 self.mode = Mode::Auto;
                 self.engine.functions.pins.clear();
+                if self.change_as_of(&statement.statement).boxed().await? {
+                    return Ok(Outcome::Done { tag: "SET" });
+                }
                 if let Statement::Convert { url, partitions } = &statement.statement {
                     let (notice, outcome) = native::convert(&self.storage, url, partitions)
                         .boxed()
@@ -294,7 +302,11 @@ impl Session {
             ..Default::default()
         };
         self.savepoints.clear();
-        self.mode = Mode::Open(Box::new(self.db.begin(options).await?));
+        let txn = match &self.as_of {
+            Some(as_of) => as_of.snapshot.transaction(options),
+            None => self.db.begin(options).await?,
+        };
+        self.mode = Mode::Open(Box::new(txn));
         Ok(Outcome::Done { tag: "BEGIN" })
     }
 
@@ -335,6 +347,9 @@ impl Session {
             && let Some(path) = self.engine.functions.pins.first()
         {
             return Err(native::not_serializable(&path));
+        }
+        if let Some(as_of) = self.as_of.as_ref().filter(|_| !txn.is_read_only()) {
+            return Err(as_of.refused());
         }
         self.last_txn = Some(txn.reference());
         self.committing.begin();
@@ -389,7 +404,10 @@ impl Session {
                 cached_snapshot: cached,
                 ..Default::default()
             };
-            let mut txn = retry.begin(options).await?;
+            let mut txn = match &self.as_of {
+                Some(as_of) => as_of.snapshot.transaction(options),
+                None => retry.begin(options).await?,
+            };
             let ran = self.run(&mut txn, statement).await;
             let error = match ran {
                 Ok(outcome) if txn.is_read_only() => return Ok(outcome),
@@ -469,6 +487,9 @@ impl Session {
     /// Statements that read no database.
     fn without_transaction(&mut self, statement: &Statement) -> Result<Option<Outcome>, SqlError> {
         match statement {
+            Statement::Set { name, .. } | Statement::Reset { name } if name == AS_OF => {
+                Err(SqlError::TransactionOpen)
+            }
             Statement::Set { name, value } => {
                 setting::set(&self.engine, &mut self.options, name, value)?;
                 Ok(Some(Outcome::Done { tag: "SET" }))
@@ -484,6 +505,9 @@ impl Session {
     }
 
     fn show_setting(&self, name: &str, txn: Option<&Transaction>) -> Result<Outcome, SqlError> {
+        if name == AS_OF {
+            return show::text_rows(&[name], vec![vec![self.as_of_text()]]);
+        }
         let txn = self.shown_transaction(txn);
         let value = setting::get(&self.engine, &self.options, txn, name)?;
         show::text_rows(&[name], vec![vec![value]])
@@ -492,8 +516,14 @@ impl Session {
     fn show_all(&self, txn: Option<&Transaction>) -> Result<Outcome, SqlError> {
         let txn = self.shown_transaction(txn);
         let all = setting::all(&self.engine, &self.options, txn.as_deref());
-        let rows = all.into_iter().map(|(name, value)| vec![Some(name), value]);
+        let as_of = (AS_OF.to_owned(), self.as_of_text());
+        let rows = all.into_iter().chain([as_of]);
+        let rows = rows.map(|(name, value)| vec![Some(name), value]);
         show::text_rows(&["name", "value"], rows.collect())
+    }
+
+    fn as_of_text(&self) -> Option<String> {
+        self.as_of.as_ref().map(|as_of| as_of.text.clone())
     }
 
     fn shown_transaction(&self, txn: Option<&Transaction>) -> Option<String> {
@@ -578,6 +608,11 @@ impl Session {
             Statement::Vacuum(_) => Err(vacuum::refused()),
             Statement::Upkeep(statement) => Err(upkeep::refused(statement)),
             Statement::Restore(statement) => restore::run(self, txn, statement).await,
+            Statement::Object(statement) => {
+                let (outcome, notices) = object::run(self, txn, statement, parsed).boxed().await?;
+                self.notices.extend(notices);
+                Ok(outcome)
+            }
             Statement::Begin { .. }
             | Statement::Commit
             | Statement::Rollback

@@ -13,6 +13,7 @@ use crate::ddl::COMMENT;
 use crate::error::{SqlError, translate::translate};
 use crate::function::travel;
 use crate::name::{Spelling, near, same};
+use crate::object::show_create;
 use crate::outcome::Outcome;
 use crate::parser::TableName;
 use crate::primary_key::{key_name, key_of};
@@ -75,6 +76,9 @@ pub(crate) fn schemas(scope: &Scope<'_>) -> Result<Outcome, SqlError> {
 
 /// DESCRIBE.
 pub(crate) async fn describe(scope: &Scope<'_>, name: &TableName) -> Result<Outcome, SqlError> {
+    if scope.view_instead(name).is_some() {
+        return show_create::columns(scope, name).await;
+    }
     let (id, pinned) = scope.pin(name).await?;
     let state = &pinned.state;
     let yes_no = |yes: bool| Some(if yes { "YES" } else { "NO" }.to_owned());

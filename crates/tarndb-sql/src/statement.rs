@@ -27,6 +27,7 @@ pub(crate) fn is_conditional(statement: &Statement) -> bool {
         Statement::CreateTable(create) => create.if_not_exists,
         Statement::CloneTable(clone) => clone.if_not_exists,
         Statement::CreateSchema { if_not_exists, .. } => *if_not_exists,
+        Statement::Object(statement) => statement.is_conditional(),
         Statement::DropSchema { if_exists, .. }
         | Statement::DropTable { if_exists, .. }
         | Statement::AlterTable { if_exists, .. } => *if_exists,

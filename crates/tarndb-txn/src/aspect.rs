@@ -93,6 +93,10 @@ aspects! {
     CreateTable "creates table" CreateTable,
     DropTable "drops table" DropTable,
     RenameTable "renames table" RenameTable,
+    CreateView "creates view" CreateView,
+    DropView "drops view" DropView,
+    CreateTag "creates tag" CreateTag,
+    DropTag "drops tag" DropTag,
     NameRead "looks up name (serializable)" Read,
 }
 
@@ -114,6 +118,10 @@ impl CatalogAspect {
             CatalogEffect::CreateTable { .. } => Self::CreateTable,
             CatalogEffect::DropTable { .. } => Self::DropTable,
             CatalogEffect::RenameTable { .. } => Self::RenameTable,
+            CatalogEffect::CreateView { .. } => Self::CreateView,
+            CatalogEffect::DropView { .. } => Self::DropView,
+            CatalogEffect::CreateTag { .. } => Self::CreateTag,
+            CatalogEffect::DropTag { .. } => Self::DropTag,
         }
     }
 }

@@ -84,6 +84,8 @@ pub(crate) fn table(
         | Rule::SameSchemaName
         | Rule::InSchema
         | Rule::SameTableName
+        | Rule::SameView
+        | Rule::SameTag
         | Rule::NameRead => Outcome::Conflict(Reason::IdTaken),
     }
 }

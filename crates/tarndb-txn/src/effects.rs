@@ -249,6 +249,30 @@ pub enum CatalogEffect {
         /// Name afterwards.
         to: String,
     },
+    /// A view appears. A view has no identity but its name.
+    CreateView {
+        /// Its schema.
+        schema: String,
+        /// Its name.
+        name: String,
+    },
+    /// A view disappears; one that is replaced disappears and appears.
+    DropView {
+        /// Its schema.
+        schema: String,
+        /// Its name.
+        name: String,
+    },
+    /// A version of the database gets a name.
+    CreateTag {
+        /// The tag.
+        name: String,
+    },
+    /// A tag disappears.
+    DropTag {
+        /// The tag.
+        name: String,
+    },
 }
 
 /// Everything a transaction does.

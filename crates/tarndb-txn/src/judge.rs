@@ -85,7 +85,12 @@ fn lifecycles(effects: &Effects) -> BTreeMap<TableId, Lifecycle> {
             CatalogEffect::CreateTable { id, .. } => lives.entry(*id).or_default().created = true,
             CatalogEffect::DropTable { id, .. } => lives.entry(*id).or_default().dropped = true,
             CatalogEffect::RenameTable { id, .. } => lives.entry(*id).or_default().renamed = true,
-            CatalogEffect::CreateSchema { .. } | CatalogEffect::DropSchema { .. } => {}
+            CatalogEffect::CreateSchema { .. }
+            | CatalogEffect::DropSchema { .. }
+            | CatalogEffect::CreateView { .. }
+            | CatalogEffect::DropView { .. }
+            | CatalogEffect::CreateTag { .. }
+            | CatalogEffect::DropTag { .. } => {}
         }
     }
     lives
@@ -127,7 +132,12 @@ fn judge_catalog(matrix: &Matrix, ours: &Effects, theirs: &Committed) -> Verdict
 
 const fn table_of(effect: &CatalogEffect) -> Option<TableId> {
     match effect {
-        CatalogEffect::CreateSchema { .. } | CatalogEffect::DropSchema { .. } => None,
+        CatalogEffect::CreateSchema { .. }
+        | CatalogEffect::DropSchema { .. }
+        | CatalogEffect::CreateView { .. }
+        | CatalogEffect::DropView { .. }
+        | CatalogEffect::CreateTag { .. }
+        | CatalogEffect::DropTag { .. } => None,
         CatalogEffect::CreateTable { id, .. }
         | CatalogEffect::DropTable { id, .. }
         | CatalogEffect::RenameTable { id, .. } => Some(*id),

@@ -60,8 +60,9 @@ use Rule::{
     Overwritten as OVER, OverwrittenMove as MOOT, ReadChanged as READ, Rebase as RB__,
     Renamed as RNAM, RequiredColumn as REQ_, RowMap as MAP_, RowsRead as RROW, SameAppTxn as APP_,
     SameColumn as COL_, SameComment as TEXT, SameFiles as FILE, SameKey as KEY_, SameRows as ROWS,
-    SameSchema as SCH_, SameSchemaName as SAME, SameTableName as NAME, SchemaReplaced as REPL,
-    TakesHead as HEAD, TouchedFiles as TOUC, Widened as WIDE,
+    SameSchema as SCH_, SameSchemaName as SAME, SameTableName as NAME, SameTag as TAG_,
+    SameView as VIEW, SchemaReplaced as REPL, TakesHead as HEAD, TouchedFiles as TOUC,
+    Widened as WIDE,
 };
 
 /// Rules of tables that the database manages.
@@ -96,13 +97,17 @@ pub static MANAGED: Matrix = Matrix {
         /* read      */ [RROW, RROW, RROW, ____, RROW, READ, READ, READ, READ, READ, ____, ____, ____, READ, ____, ____, ____, ____, READ, READ, READ, ____],
     ],
     catalog: [
-        // theirs:           +sch  -sch  +tab  -tab  name
-        /* +schema      */ [SAME, SAME, ____, ____, ____],
-        /* -schema      */ [SAME, SAME, INSC, INSC, INSC],
-        /* +table       */ [____, INSC, NAME, ____, NAME],
-        /* -table       */ [____, INSC, ____, ____, ____],
-        /* rename       */ [____, INSC, NAME, ____, NAME],
-        /* looks up     */ [____, LOOK, LOOK, LOOK, LOOK],
+        // theirs:           +sch  -sch  +tab  -tab  name  +view -view +tag  -tag
+        /* +schema      */ [SAME, SAME, ____, ____, ____, ____, ____, ____, ____],
+        /* -schema      */ [SAME, SAME, INSC, INSC, INSC, INSC, INSC, ____, ____],
+        /* +table       */ [____, INSC, NAME, ____, NAME, NAME, ____, ____, ____],
+        /* -table       */ [____, INSC, ____, ____, ____, ____, ____, ____, ____],
+        /* rename       */ [____, INSC, NAME, ____, NAME, NAME, ____, ____, ____],
+        /* +view        */ [____, INSC, NAME, ____, NAME, NAME, ____, ____, ____],
+        /* -view        */ [____, INSC, ____, ____, ____, ____, VIEW, ____, ____],
+        /* +tag         */ [____, ____, ____, ____, ____, ____, ____, TAG_, TAG_],
+        /* -tag         */ [____, ____, ____, ____, ____, ____, ____, TAG_, TAG_],
+        /* looks up     */ [____, LOOK, LOOK, LOOK, LOOK, LOOK, LOOK, ____, ____],
     ],
 };
 

@@ -80,6 +80,18 @@ operations! {
     CreateSchema => "CREATE SCHEMA",
     /// Drops a schema.
     DropSchema => "DROP SCHEMA",
+    /// Creates or replaces a view, or gives it another name.
+    CreateView => "CREATE VIEW",
+    /// Drops a view.
+    DropView => "DROP VIEW",
+    /// Brings a dropped table back.
+    UndropTable => "UNDROP TABLE",
+    /// Names a version of the database.
+    CreateTag => "CREATE TAG",
+    /// Drops a tag.
+    DropTag => "DROP TAG",
+    /// Takes the database back to an earlier version.
+    RestoreDatabase => "RESTORE DATABASE",
     /// Only reads (serializable transactions are judged by their reads too).
     Read => "READ",
 }

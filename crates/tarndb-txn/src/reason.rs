@@ -225,6 +225,23 @@ pub enum Reason {
         /// Table.
         name: String,
     },
+    /// They dropped or replaced the view that we drop or replace.
+    ViewChanged {
+        /// Schema.
+        schema: String,
+        /// View.
+        name: String,
+    },
+    /// They created or dropped the tag that we create or drop.
+    TagChanged {
+        /// The tag.
+        name: String,
+    },
+    /// They changed the catalog, which we take back as a whole.
+    CatalogChanged {
+        /// What they did, in a few words.
+        change: &'static str,
+    },
     /// They put a table in, around or at the place of ours.
     LocationTaken {
         /// Our place.
@@ -262,6 +279,7 @@ impl Reason {
             | Self::ReadUnknown { .. }
             | Self::ColumnUsed { .. }
             | Self::Widened { .. }
+            | Self::CatalogChanged { .. }
             | Self::NameChanged { .. } => true,
             Self::OverwrittenMove
             | Self::Column { .. }
@@ -275,6 +293,8 @@ impl Reason {
             | Self::SchemaChanged { .. }
             | Self::SchemaDropped { .. }
             | Self::NameTaken { .. }
+            | Self::ViewChanged { .. }
+            | Self::TagChanged { .. }
             | Self::LocationTaken { .. } => false,
         }
     }
@@ -370,6 +390,16 @@ impl fmt::Display for Reason {
                 "application transaction {app_id} is committed at {theirs} (this one carries \
                  {ours})"
             ),
+            Self::ViewChanged { schema, name } => {
+                write!(f, "the view {schema}.{name} was dropped or replaced")
+            }
+            Self::CatalogChanged { change } => {
+                write!(
+                    f,
+                    "the catalog was taken back as a whole, and theirs {change}"
+                )
+            }
+            Self::TagChanged { name } => write!(f, "the tag {name} was created or dropped"),
             Self::NameTaken { schema, name } => write!(f, "the name {schema}.{name} is taken"),
             Self::LocationTaken { ours, theirs } => {
                 write!(f, "the place {ours} is taken by a table at {theirs}")

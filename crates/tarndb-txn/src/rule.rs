@@ -87,9 +87,11 @@ rules! {
     ReadChanged "read" "retryable under serializable: what was read has changed",
     SameSchemaName "same" "incompatible when both change the schema of the same name",
     InSchema "inside" "incompatible when one side drops the schema in which the other creates, \
-        drops or renames a table",
+        drops or renames a table or view",
     SameTableName "name" "incompatible when both take the same name, or places of which one lies \
         in the other",
+    SameView "view" "incompatible when both drop or replace the view of the same name",
+    SameTag "tag" "incompatible when both create or drop the tag of the same name",
     NameRead "lookup" "retryable under serializable when a name that was looked up now means \
         something else",
 }

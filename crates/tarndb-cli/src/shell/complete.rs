@@ -27,6 +27,8 @@ const KEYWORDS: &[&str] = &[
     "COUNT",
     "CREATE SCHEMA",
     "CREATE TABLE",
+    "CREATE TAG",
+    "CREATE VIEW",
     "CROSS JOIN",
     "DELETE FROM",
     "DESC",
@@ -34,6 +36,8 @@ const KEYWORDS: &[&str] = &[
     "DISTINCT",
     "DROP SCHEMA",
     "DROP TABLE",
+    "DROP TAG",
+    "DROP VIEW",
     "ELSE",
     "END",
     "EXCEPT",
@@ -67,12 +71,16 @@ const KEYWORDS: &[&str] = &[
     "PARTITIONED BY",
     "RENAME TO",
     "REPLACE",
+    "RESTORE DATABASE TO",
     "RIGHT JOIN",
     "ROLLBACK",
     "SELECT",
     "SERIALIZABLE",
     "SET",
     "SHOW TABLES",
+    "SHOW TAGS",
+    "SHOW TRANSACTIONS",
+    "SHOW VIEWS",
     "SNAPSHOT",
     "SUM",
     "THEN",
@@ -87,7 +95,7 @@ const KEYWORDS: &[&str] = &[
     "WITH",
 ];
 
-const COMMANDS: &[&str] = &["\\?", "\\d", "\\dt", "\\q", "\\timing"];
+const COMMANDS: &[&str] = &["\\?", "\\d", "\\dt", "\\dv", "\\q", "\\timing"];
 
 /// What the line editor asks while a line is typed.
 #[derive(Debug, Default)]

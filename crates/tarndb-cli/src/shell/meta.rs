@@ -13,9 +13,10 @@ use super::complete::Names;
 use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
-\\d          the tables and their kinds
-\\d TABLE    the columns of a table
+\\d          the tables and views
+\\d NAME     the columns of a table or view
 \\dt         the tables
+\\dv         the views
 \\timing     turns the time of each statement on and off
 \\q          leaves (as Ctrl-D does)
 \\?          this help
@@ -53,6 +54,7 @@ pub(super) fn parse(line: &str) -> Result<Meta, Failure> {
                 .to_owned(),
         )),
         ("\\dt", "") => Ok(Meta::Sql("SHOW TABLES".to_owned())),
+        ("\\dv", "") => Ok(Meta::Sql("SHOW VIEWS".to_owned())),
         ("\\d", table) => Ok(Meta::Sql(format!("DESCRIBE {table}"))),
         _ => Err(Failure::usage(
             format!("no such command: {line}"),

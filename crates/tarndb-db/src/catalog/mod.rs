@@ -7,7 +7,9 @@
 //! Spec: docs/format/log.md, "Replay".
 
 mod attach;
+pub mod error;
 mod location;
+mod object;
 mod replay;
 mod vacuum;
 
@@ -19,6 +21,7 @@ use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs};
 pub use attach::Attached;
 pub(crate) use attach::Place;
 pub use location::{check_name, encode_name, location_for};
+pub use object::{TagEntry, ViewEntry};
 pub(crate) use replay::parse_bases;
 pub use replay::parse_location;
 pub use vacuum::VacuumMark;
@@ -119,6 +122,8 @@ pub struct Catalog {
     tables: imbl::OrdMap<TableId, Arc<TableEntry>>,
     dropped: imbl::OrdMap<TableId, Arc<TableEntry>>,
     names: imbl::OrdMap<(String, String), TableId>,
+    views: imbl::OrdMap<(String, String), Arc<ViewEntry>>,
+    tags: imbl::OrdMap<String, TagEntry>,
     locations: imbl::OrdSet<String>,
 }
 

@@ -47,6 +47,8 @@ impl Catalog {
             tables: imbl::OrdMap::new(),
             dropped: imbl::OrdMap::new(),
             names: imbl::OrdMap::new(),
+            views: imbl::OrdMap::new(),
+            tags: imbl::OrdMap::new(),
             locations: imbl::OrdSet::new(),
         }
     }
@@ -132,6 +134,11 @@ impl Catalog {
             Action::AttachTable(attach) => self.attach_table(attach, version, timestamp),
             Action::DetachTable { id } => self.detach_table(*id, version),
             Action::RenameTable { id, schema, name } => self.rename_table(*id, schema, name),
+            Action::UndropTable(undrop) => self.undrop_table(undrop),
+            Action::CreateView(view) => self.create_view(view, version),
+            Action::DropView { schema, name } => self.drop_view(schema, name),
+            Action::CreateTag(tag) => self.create_tag(tag, version, timestamp),
+            Action::DropTag { name } => self.drop_tag(name),
             Action::Entry(entry) => self.apply_entry(entry, version, timestamp),
             Action::Vacuum(vacuum) => {
                 self.note_vacuum(vacuum, version);
@@ -157,7 +164,7 @@ impl Catalog {
     }
 
     fn drop_schema(&mut self, name: &str) -> Result<(), Violation> {
-        let tables = self.tables_in(name).len();
+        let tables = self.tables_in(name).len() + self.views_in(name).len();
         if tables > 0 {
             return Err(Violation::SchemaNotEmpty {
                 name: name.to_owned(),
@@ -200,18 +207,29 @@ impl Catalog {
         Ok(())
     }
 
-    fn take_name(&mut self, id: TableId, schema: &str, name: &str) -> Result<(), Violation> {
+    pub(super) fn take_name(
+        &mut self,
+        id: TableId,
+        schema: &str,
+        name: &str,
+    ) -> Result<(), Violation> {
+        self.check_name_free(schema, name)?;
+        self.names.insert((fold_name(schema), fold_name(name)), id);
+        Ok(())
+    }
+
+    /// A table or view can be called so.
+    pub(super) fn check_name_free(&self, schema: &str, name: &str) -> Result<(), Violation> {
         if self.schema(schema).is_none() {
             return Err(Violation::SchemaMissing {
                 name: schema.to_owned(),
             });
         }
         let key = (fold_name(schema), fold_name(name));
-        if self.names.contains_key(&key) {
+        if self.names.contains_key(&key) || self.views.contains_key(&key) {
             let (schema, name) = (schema.to_owned(), name.to_owned());
             return Err(Violation::NameTaken { schema, name });
         }
-        self.names.insert(key, id);
         Ok(())
     }
 

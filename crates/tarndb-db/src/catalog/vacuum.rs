@@ -53,6 +53,9 @@ impl Catalog {
         let all = self.tables.values().chain(self.dropped.values());
         let covered = all.filter(|table| action.covers(table.id));
         let covered: BTreeSet<Path> = covered.map(|table| table.location.clone()).collect();
+        let all = self.tables.values().chain(self.dropped.values());
+        let tagged = all.filter(|table| self.is_tagged(table));
+        let tagged: BTreeSet<TableId> = tagged.map(|table| table.id).collect();
         for tables in [&mut self.tables, &mut self.dropped] {
             // Files of a base that only older versions of a clone need go too.
             let shares = |table: &TableEntry| table.bases.iter().any(|b| covered.contains(b));
@@ -61,11 +64,21 @@ impl Catalog {
             let ids: Vec<TableId> = concerned.map(|table| table.id).collect();
             for id in ids {
                 if let Some(table) = tables.get_mut(&id) {
-                    mark(Arc::make_mut(table), action.horizon);
+                    let horizon = match (table.dropped, tagged.contains(&id)) {
+                        // A tag keeps it from being purged.
+                        (Some(dropped), true) => action.horizon.min(before_drop(dropped)),
+                        _ => action.horizon,
+                    };
+                    mark(Arc::make_mut(table), horizon);
                 }
             }
         }
     }
+}
+
+/// The last version at which a dropped table was there.
+fn before_drop(dropped: DbVersion) -> DbVersion {
+    DbVersion(dropped.0.saturating_sub(1))
 }
 
 fn mark(table: &mut TableEntry, horizon: DbVersion) {

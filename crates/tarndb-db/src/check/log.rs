@@ -13,6 +13,7 @@ use tarndb_types::{DbVersion, TableId, TableVersion, TxnId};
 
 use super::{CheckReport, Finding, Progress, chain, is_store_failure, kind};
 use crate::catalog::Catalog;
+use crate::database::Inner;
 use crate::error::DbError;
 use crate::hash::sha256_hex;
 use crate::record::{EntryBody, Record, Staged};
@@ -103,6 +104,29 @@ pub(super) async fn check_log(
         }
     }
     Ok(replayed)
+}
+
+/// Every tag has the checkpoint that stands for its version.
+pub(super) async fn check_tags(
+    inner: &Inner,
+    catalog: &Catalog,
+    report: &mut CheckReport,
+) -> Result<(), DbError> {
+    for tag in catalog.tags() {
+        let detail = match checkpoint::read(&inner.store, tag.version).await {
+            Ok(Some(_)) => continue,
+            Ok(None) => "it is missing".to_owned(),
+            Err(error) if is_store_failure(&error) => return Err(error),
+            Err(error) => chain(&error),
+        };
+        let detail = format!("the checkpoint of tag {}: {detail}", tag.name);
+        report.findings.push(
+            Finding::new(kind::TAG_CHECKPOINT, detail)
+                .db_version(tag.version)
+                .file(layout::checkpoint_key(tag.version).to_string()),
+        );
+    }
+    Ok(())
 }
 
 /// One version further; `None` when the replay is interrupted.

@@ -31,6 +31,8 @@ pub mod kind {
     pub const CHECKPOINT_UNUSABLE: &str = "checkpoint.unusable";
     /// A checkpoint says something else than the records.
     pub const CHECKPOINT_DIFFERS: &str = "checkpoint.differs";
+    /// The checkpoint that a tag needs is missing or cannot be used.
+    pub const TAG_CHECKPOINT: &str = "tag.checkpoint";
     /// The hint names no usable checkpoint.
     pub const HINT_WRONG: &str = "hint.wrong";
     /// A staged entry is missing or has other content.
@@ -178,6 +180,7 @@ impl Database {
         };
         let replayed = log::check_log(&place, &mut report, &mut progress).await?;
         let catalog = inner.head.catalog();
+        log::check_tags(inner, &catalog, &mut report).await?;
         let tables: Vec<_> = catalog
             .tables()
             .chain(catalog.dropped_tables())

@@ -15,6 +15,7 @@ use crate::catalog::{
 };
 use crate::hash::sha256_hex;
 use crate::invariants::{self, Violation};
+use crate::record::{TagAction, ViewDefinition};
 
 /// Largest checkpoint that is unpacked, in bytes: a small object must not fill the memory.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
@@ -125,6 +126,21 @@ struct TableLine {
     detached: bool,
 }
 
+#[derive(Deserialize)]
+struct ViewLine {
+    #[serde(flatten)]
+    definition: ViewDefinition,
+    created: u64,
+}
+
+#[derive(Deserialize)]
+struct TagLine {
+    name: String,
+    version: u64,
+    created: u64,
+    timestamp: i64,
+}
+
 /// An id as JSON spells it.
 struct IdText(Uuid);
 
@@ -222,6 +238,19 @@ fn read_line(catalog: &mut Catalog, number: usize, line: &str) -> Result<(), Che
     match key.as_str() {
         "schema" => catalog.restore_schema(value::<SchemaLine>(number, body)?.name)?,
         "table" => catalog.restore_table(table(value(number, body)?)?)?,
+        "view" => {
+            let line: ViewLine = value(number, body)?;
+            catalog.create_view(&line.definition, DbVersion(line.created))?;
+        }
+        "tag" => {
+            let line: TagLine = value(number, body)?;
+            let tag = TagAction {
+                name: line.name,
+                version: DbVersion(line.version),
+            };
+            let (created, timestamp) = (DbVersion(line.created), TimestampMs(line.timestamp));
+            catalog.create_tag(&tag, created, timestamp)?;
+        }
         "location" => catalog.restore_location(value(number, body)?),
         // A newer build may say more; what must not be skipped raises `format`.
         _ => {}

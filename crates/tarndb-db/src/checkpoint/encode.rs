@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tarndb_types::DbVersion;
 
-use crate::catalog::{Catalog, LOG_FORMAT, TableEntry};
+use crate::catalog::{Catalog, LOG_FORMAT, TableEntry, TagEntry, ViewEntry};
 use crate::error::DbError;
 use crate::hash::sha256_hex;
 use crate::invariants;
@@ -58,6 +58,12 @@ pub(crate) fn to_text(catalog: &Catalog) -> String {
     for table in catalog.tables().chain(catalog.dropped_tables()) {
         push(&mut text, "table", &table_line(table));
     }
+    for view in catalog.views() {
+        push(&mut text, "view", &view_line(view));
+    }
+    for tag in catalog.tags() {
+        push(&mut text, "tag", &tag_line(tag));
+    }
     for location in catalog.locations() {
         push(&mut text, "location", &json!(location));
     }
@@ -100,6 +106,21 @@ fn table_line(table: &TableEntry) -> Value {
         line.insert("detached".to_owned(), json!(true));
     }
     line
+}
+
+fn view_line(view: &ViewEntry) -> Value {
+    let mut line = view.definition.value();
+    if let Some(line) = line.as_object_mut() {
+        line.insert("created".to_owned(), json!(view.created.0));
+    }
+    line
+}
+
+fn tag_line(tag: &TagEntry) -> Value {
+    json!({
+        "name": tag.name, "version": tag.version.0,
+        "created": tag.created.0, "timestamp": tag.timestamp.0,
+    })
 }
 
 fn push(text: &mut String, key: &str, value: &Value) {

@@ -38,6 +38,13 @@ const PUT_PAUSE: Duration = Duration::from_millis(20);
 /// Whatever the store says; [`DbError::CheckpointUnusable`] when a damaged one is in the way.
 /// Nothing is half-written.
 pub async fn write(store: &Store, catalog: &Catalog) -> Result<(), DbError> {
+    write_only(store, catalog).await?;
+    hint::write_hint(store, &layout::hint_key(), catalog.version().0).await?;
+    Ok(())
+}
+
+/// The same without the hint, which shall lead to the newest.
+pub(crate) async fn write_only(store: &Store, catalog: &Catalog) -> Result<(), DbError> {
     let version = catalog.version();
     tracing::debug!(target: "tarndb::step", version = version.0, "checkpoint.begin");
     let bytes = encode(catalog)?;
@@ -59,7 +66,6 @@ pub async fn write(store: &Store, catalog: &Catalog) -> Result<(), DbError> {
         let context = store.context();
         context.sleep(context.jittered(PUT_PAUSE * attempt)).await;
     }
-    hint::write_hint(store, &layout::hint_key(), version.0).await?;
     tracing::debug!(target: "tarndb::step", version = version.0, "checkpoint.end");
     Ok(())
 }

@@ -20,7 +20,7 @@ fn catalog() -> crate::catalog::Catalog {
         entry(2, 0),
         Action::DropTable { id: table(2) },
         Action::Unknown {
-            name: "createTag".into(),
+            name: "setProperty".into(),
         },
     ];
     catalog = catalog.apply(&record(4, actions)).unwrap();
@@ -71,7 +71,7 @@ fn the_text_of_a_checkpoint_does_not_change() {
         .read_to_string(&mut text)
         .unwrap();
     expect![[r#"
-        {"checkpoint":{"database":"00000000-0000-0000-0000-000000000009","format":1,"readerFeatures":[],"timestamp":1004,"unknownActions":[["createTag",4]],"version":4,"writerFeatures":[]}}
+        {"checkpoint":{"database":"00000000-0000-0000-0000-000000000009","format":1,"readerFeatures":[],"timestamp":1004,"unknownActions":[["setProperty",4]],"version":4,"writerFeatures":[]}}
         {"schema":{"name":"main"}}
         {"schema":{"name":"S"}}
         {"table":{"created":1,"dropped":null,"format":"delta","id":"00000000-0000-0000-0000-000000000001","location":"main/Orders","name":"Orders","published":1,"schema":"main","timestamp":1003,"unpublished":[[2,3]],"version":2}}

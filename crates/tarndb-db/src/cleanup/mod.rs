@@ -9,10 +9,12 @@
 
 mod plan;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tarndb_types::DbVersion;
 
+use crate::catalog::Catalog;
 use crate::check::Progress;
 use crate::database::{Database, Inner};
 use crate::error::DbError;
@@ -58,7 +60,7 @@ impl Database {
     /// Removes the beginning of the database log: records and catalog checkpoints below the
     /// newest checkpoint that is older than the retention, below the first record with an
     /// unpublished table version, and below the newest records
-    /// ([`crate::DbOptions::log_records_min`]).
+    /// ([`crate::DbOptions::log_records_min`]). Checkpoints of tagged versions stay.
     ///
     /// # Errors
     /// [`DbError::RetentionTooShort`]; those of the store, after which a part may be gone.
@@ -130,12 +132,17 @@ async fn planned(
     };
     for cut in cuts(&view) {
         if is_readable(inner, cut).await? {
-            let plan = plan(&view.times, cut);
+            let plan = plan(&view.times, cut, &tagged(&catalog));
             let empty = plan.records.is_empty() && plan.checkpoints.is_empty();
             return Ok((!empty).then_some((cut, plan)));
         }
     }
     Ok(None)
+}
+
+/// The versions whose checkpoints tags need.
+fn tagged(catalog: &Catalog) -> BTreeSet<DbVersion> {
+    catalog.tags().map(|tag| tag.version).collect()
 }
 
 /// The checkpoint was read back.
@@ -157,11 +164,22 @@ async fn remove(
 ) -> Result<(), DbError> {
     let total = Some((plan.records.len() + plan.checkpoints.len()) as u64);
     let records = plan.records.iter().map(|version| inner.log.key(*version));
-    let checkpoints = plan
-        .checkpoints
-        .iter()
-        .map(|version| layout::checkpoint_key(DbVersion(*version)));
-    for (done, key) in (1..).zip(records.chain(checkpoints)) {
+    let checkpoints = plan.checkpoints.iter().map(|version| DbVersion(*version));
+    let both = records
+        .map(|key| (key, None))
+        .chain(checkpoints.map(|version| (layout::checkpoint_key(version), Some(version))));
+    let mut looked = false;
+    for (done, (key, checkpoint)) in (1..).zip(both) {
+        if let Some(version) = checkpoint {
+            // A tag that came while the records went keeps its checkpoint too.
+            if !looked {
+                inner.refresh().await?;
+                looked = true;
+            }
+            if inner.head.catalog().is_version_tagged(version) {
+                continue;
+            }
+        }
         tracing::debug!(target: "tarndb::step", %key, "cleanup.begin");
         inner.store.delete(&key).await?;
         tracing::debug!(target: "tarndb::step", %key, "cleanup.end");

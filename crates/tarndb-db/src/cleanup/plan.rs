@@ -5,6 +5,7 @@
 //! below it has not looked for longer than that.
 //! Spec: docs/format/log.md, "Cleaning up".
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tarndb_types::{DbVersion, TimestampMs};
@@ -56,17 +57,19 @@ pub(super) fn cuts(view: &View) -> Vec<DbVersion> {
     fitting.map(|(version, _)| DbVersion(*version)).collect()
 }
 
-/// What goes below a cut.
-pub(super) fn plan(times: &LogTimes, cut: DbVersion) -> Plan {
+/// What goes below a cut; the checkpoints of `tagged` versions stay.
+pub(super) fn plan(times: &LogTimes, cut: DbVersion, tagged: &BTreeSet<DbVersion>) -> Plan {
     let below = |list: &[(u64, TimestampMs)], first: u64| {
         let versions = list.iter().map(|(version, _)| *version);
         versions
             .filter(|version| (first..cut.0).contains(version))
-            .collect()
+            .collect::<Vec<_>>()
     };
+    let mut checkpoints: Vec<u64> = below(&times.checkpoints, 0);
+    checkpoints.retain(|version| !tagged.contains(&DbVersion(*version)));
     Plan {
         records: below(&times.records, 1),
-        checkpoints: below(&times.checkpoints, 0),
+        checkpoints,
     }
 }
 
@@ -126,8 +129,16 @@ mod tests {
 
     #[test]
     fn record_0_the_cut_and_its_record_stay() {
-        let plan = plan(&view().times, DbVersion(30));
+        let plan = plan(&view().times, DbVersion(30), &BTreeSet::new());
         assert_eq!(plan.records, (1..30).collect::<Vec<_>>());
         assert_eq!(plan.checkpoints, [10, 20]);
+    }
+
+    #[test]
+    fn the_checkpoint_of_a_tag_stays_and_its_record_goes() {
+        let tagged = BTreeSet::from([DbVersion(10), DbVersion(90)]);
+        let plan = plan(&view().times, DbVersion(30), &tagged);
+        assert_eq!(plan.records, (1..30).collect::<Vec<_>>());
+        assert_eq!(plan.checkpoints, [20]);
     }
 }

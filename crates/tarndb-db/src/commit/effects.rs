@@ -11,8 +11,8 @@ use tarndb_delta::effects::{DROPPED_FEATURES, domain_key, replaced_schema, rule_
 use tarndb_table::TableError;
 use tarndb_table::codec::MetadataChange;
 use tarndb_txn::{
-    CatalogEffect, ConfigEffect, Effects, Isolation, KeySet, OverwriteKind, Read, Removal,
-    SchemaEffect, TableEffects, Touched, rows_needed,
+    CatalogEffect, ConfigEffect, Effects, Isolation, KeySet, Operation, OverwriteKind, Read,
+    Removal, SchemaEffect, TableEffects, Touched, rows_needed,
 };
 use tarndb_types::{DbVersion, TableId, TimestampMs};
 
@@ -49,6 +49,9 @@ pub(crate) fn own_effects(txn: &Transaction) -> Result<Effects, DbError> {
         for table in effects.tables.values_mut() {
             table.read = Some(Read::All);
         }
+    }
+    if changes.operations.contains(&Operation::RestoreDatabase) {
+        effects.isolation = Isolation::Serializable;
     }
     if effects.isolation == Isolation::Serializable {
         for (id, read) in changes.reads.iter() {
@@ -259,6 +262,33 @@ fn add_catalog_effect(
                 to_schema: to_schema.clone(),
                 to: to.clone(),
             });
+        }
+        Action::UndropTable(undrop) => {
+            let location = catalog.table_or_dropped(undrop.id);
+            let location = location.map(|table| table.place().to_owned());
+            effects.tables.entry(undrop.id).or_default().created = true;
+            effects.catalog.push(CatalogEffect::CreateTable {
+                id: undrop.id,
+                schema: undrop.schema.clone(),
+                name: undrop.name.clone(),
+                location: location.unwrap_or_default(),
+            });
+        }
+        Action::CreateView(view) => effects.catalog.push(CatalogEffect::CreateView {
+            schema: view.schema.clone(),
+            name: view.name.clone(),
+        }),
+        Action::DropView { schema, name } => effects.catalog.push(CatalogEffect::DropView {
+            schema: schema.clone(),
+            name: name.clone(),
+        }),
+        Action::CreateTag(tag) => effects.catalog.push(CatalogEffect::CreateTag {
+            name: tag.name.clone(),
+        }),
+        Action::DropTag { name } => {
+            effects
+                .catalog
+                .push(CatalogEffect::DropTag { name: name.clone() });
         }
         Action::CreateDatabase { .. }
         | Action::Entry(_)

@@ -149,7 +149,9 @@ impl<'a> Encoder<'a> {
                 });
                 continue;
             }
-            let table = self.tip.catalog().table(id).ok_or(DbError::Internal {
+            // One that comes back is not live there yet.
+            let table = self.tip.catalog().table_or_dropped(id);
+            let table = table.ok_or(DbError::Internal {
                 what: "a table that was judged live is not at the head",
             })?;
             let head = Some(self.tip.state(self.inner, table).await?);
@@ -520,6 +522,8 @@ fn operation_name(operations: &[Operation]) -> &'static str {
     match operations {
         [] => "TRANSACTION",
         [only] => only.name(),
+        [Operation::RestoreDatabase, ..] => Operation::RestoreDatabase.name(),
+        [Operation::DropView, Operation::CreateView] => Operation::CreateView.name(),
         [Operation::CreateTable, Operation::Append] => Operation::CreateTableAsSelect.name(),
         _ => "TRANSACTION",
     }

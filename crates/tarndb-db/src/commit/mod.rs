@@ -31,7 +31,9 @@ use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::error::{DbError, EarlierCommit};
 use crate::publish;
-use crate::record::{CLONE_FEATURE, DETACH_FEATURE, FENCE_FEATURE, VACUUM_FEATURE};
+use crate::record::{
+    CLONE_FEATURE, DETACH_FEATURE, FENCE_FEATURE, TAG_FEATURE, VACUUM_FEATURE, VIEW_FEATURE,
+};
 use crate::states::Ended;
 use crate::transaction::{Committed, Transaction};
 
@@ -44,7 +46,14 @@ use find::find_first;
 use resolve::Resolver;
 
 /// Writer features of the log that this build knows.
-const WRITER_FEATURES: [&str; 4] = [CLONE_FEATURE, DETACH_FEATURE, FENCE_FEATURE, VACUUM_FEATURE];
+const WRITER_FEATURES: [&str; 6] = [
+    CLONE_FEATURE,
+    DETACH_FEATURE,
+    FENCE_FEATURE,
+    TAG_FEATURE,
+    VACUUM_FEATURE,
+    VIEW_FEATURE,
+];
 
 /// Commits a transaction. From here on what it stored is not given up any more, unless the
 /// answer is a conflict: then no record names it, and none will.

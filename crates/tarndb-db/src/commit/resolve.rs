@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use tarndb_txn::{Committed, Conflict, Effects, Reason, Verdict, judge, rebase};
+use tarndb_txn::aspect::CatalogAspect;
+use tarndb_txn::{Committed, Conflict, Effects, Operation, Reason, Verdict, judge, rebase};
 use tarndb_types::{DbVersion, TxnId};
 
 use super::effects::{own_effects, stored_effects};
@@ -98,6 +99,7 @@ impl Resolver {
                     evidence,
                 };
                 self.allow(judge(&self.ours, &theirs))?;
+                self.check_whole(&theirs)?;
                 self.ours = rebase(std::mem::take(&mut self.ours), &theirs);
             }
             for vacuum in record.vacuums() {
@@ -106,6 +108,7 @@ impl Resolver {
                 let covers = |table| vacuum.covers(table);
                 vacuumed::check(&self.inner, &self.txn, version, vacuum.before, covers).await?;
                 restore::check_kept(&self.inner, &self.txn, &after, covers).await?;
+                restore::check_objects(&self.txn, &after)?;
             }
             self.catalog = after;
         }
@@ -113,6 +116,32 @@ impl Resolver {
             self.check_base().await?;
         }
         Ok(None)
+    }
+
+    /// A transaction that takes the whole database back looked at all of its catalog.
+    fn check_whole(&self, theirs: &Committed) -> Result<(), DbError> {
+        let whole = self
+            .txn
+            .changes
+            .operations
+            .contains(&Operation::RestoreDatabase);
+        match theirs.effects.catalog.first() {
+            Some(effect) if whole => {
+                let change = CatalogAspect::of(effect);
+                let conflict = Conflict {
+                    table: None,
+                    ours: Operation::RestoreDatabase,
+                    theirs: change.operation(),
+                    version: theirs.version,
+                    txn: theirs.txn,
+                    reason: Reason::CatalogChanged {
+                        change: change.name(),
+                    },
+                };
+                Err(self.conflict(true, conflict))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether a vacuum was met since this was asked last.

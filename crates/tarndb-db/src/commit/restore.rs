@@ -17,7 +17,10 @@ use super::encode::FileChanges;
 use crate::catalog::Catalog;
 use crate::database::Inner;
 use crate::error::DbError;
+use crate::record::Action;
 use crate::transaction::restore::Restored;
+use crate::transaction::tag::check_above_horizon;
+use crate::transaction::undrop;
 use crate::transaction::{Overlay, Transaction};
 use crate::travel::check_kept_by;
 
@@ -89,7 +92,31 @@ pub(super) async fn check_kept(
 ) -> Result<(), DbError> {
     for (id, overlay) in txn.changes.changed_tables() {
         if let Some(restored) = overlay.restored.as_ref().filter(|_| covers(id)) {
+            let tagged = restored.tagged;
+            if tagged.is_some_and(|version| catalog.is_version_tagged(version)) {
+                continue;
+            }
             check_kept_by(inner, catalog, txn.entry(id)?, restored.to.version).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the vacuums that `catalog` shows left alone what the transaction tags, and the
+/// tables that it brings back.
+///
+/// # Errors
+/// [`crate::ObjectError`], which running the transaction again does not mend.
+pub(super) fn check_objects(txn: &Transaction, catalog: &Catalog) -> Result<(), DbError> {
+    for action in &txn.changes.actions {
+        match action {
+            Action::CreateTag(tag) => check_above_horizon(catalog, tag.version)?,
+            Action::UndropTable(undrop) => {
+                if let Some(table) = catalog.table_or_dropped(undrop.id) {
+                    undrop::check_kept(table)?;
+                }
+            }
+            _ => {}
         }
     }
     Ok(())

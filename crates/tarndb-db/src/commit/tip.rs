@@ -22,8 +22,8 @@ use crate::database::Inner;
 use crate::error::DbError;
 use crate::open;
 use crate::record::{
-    ATTACH_FEATURE, CLONE_FEATURE, DETACH_FEATURE, INLINE_FILES, Record, RecordTxn, VACUUM_FEATURE,
-    encode_head,
+    ATTACH_FEATURE, CLONE_FEATURE, DETACH_FEATURE, INLINE_FILES, Record, RecordTxn, TAG_FEATURE,
+    UNDROP_FEATURE, VACUUM_FEATURE, VIEW_FEATURE, encode_head,
 };
 
 /// A record, ready to be put.
@@ -131,11 +131,14 @@ impl Tip {
         let readers = [
             with(RecordTxn::has_attached, ATTACH_FEATURE),
             with(RecordTxn::has_files, INLINE_FILES),
+            with(RecordTxn::has_undropped, UNDROP_FEATURE),
         ];
         let writers = [
             with(RecordTxn::has_detached, DETACH_FEATURE),
             with(RecordTxn::has_vacuum, VACUUM_FEATURE),
             with(RecordTxn::has_clone, CLONE_FEATURE),
+            with(RecordTxn::has_view, VIEW_FEATURE),
+            with(RecordTxn::has_tag, TAG_FEATURE),
         ];
         let head = Record {
             version,

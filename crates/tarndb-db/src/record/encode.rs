@@ -10,6 +10,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::object::UndropLine;
 use super::{
     Action, AttachAction, EntryBody, Record, RecordTxn, TableEntryAction, VacuumAction, files,
     notes,
@@ -127,6 +128,25 @@ fn push_action(text: &mut String, action: &Action) {
             "renameTable",
             &json!({ "id": id.to_string(), "schema": schema, "name": name }),
         ),
+        Action::UndropTable(undrop) => push_line(
+            text,
+            "undropTable",
+            &UndropLine {
+                id: undrop.id.to_string(),
+                schema: undrop.schema.clone(),
+                name: undrop.name.clone(),
+            },
+        ),
+        Action::CreateView(view) => push_line(text, "createView", view),
+        Action::DropView { schema, name } => {
+            push_line(text, "dropView", &json!({ "schema": schema, "name": name }))
+        }
+        Action::CreateTag(tag) => push_line(
+            text,
+            "createTag",
+            &json!({ "name": tag.name, "version": tag.version.0 }),
+        ),
+        Action::DropTag { name } => push_line(text, "dropTag", &json!({ "name": name })),
         Action::Entry(entry) => push_entry(text, entry),
         Action::Fence { txns } => {
             let txns: Vec<String> = txns.iter().map(ToString::to_string).collect();

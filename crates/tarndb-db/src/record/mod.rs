@@ -8,6 +8,7 @@
 mod encode;
 mod files;
 mod notes;
+mod object;
 mod parse;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,9 @@ use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, Tx
 pub use encode::encode;
 pub(crate) use encode::{encode_head, encode_txn};
 pub use notes::{Notes, RowMapNote, encode_row_map, parse_row_map};
+pub use object::{
+    TAG_FEATURE, TagAction, UNDROP_FEATURE, UndropAction, VIEW_FEATURE, ViewColumn, ViewDefinition,
+};
 pub use parse::{RecordError, holds_txn, parse};
 
 /// Largest record that is written, in bytes; what would exceed it is staged first.
@@ -152,6 +156,24 @@ pub enum Action {
         /// New name.
         name: String,
     },
+    /// A dropped table comes back; its files were kept.
+    UndropTable(UndropAction),
+    /// A view is created.
+    CreateView(ViewDefinition),
+    /// A view is dropped. One that is replaced is dropped and created.
+    DropView {
+        /// Its schema.
+        schema: String,
+        /// Its name.
+        name: String,
+    },
+    /// A version of the database gets a name, and stays.
+    CreateTag(TagAction),
+    /// A tag is dropped.
+    DropTag {
+        /// Its name.
+        name: String,
+    },
     /// One more version of one table.
     Entry(TableEntryAction),
     /// Transactions that are aborted for good, wherever their writers are.
@@ -254,6 +276,25 @@ impl RecordTxn {
     pub fn has_clone(&self) -> bool {
         let clone = |action: &Action| matches!(action, Action::CreateTable { bases, .. } if !bases.is_empty());
         self.actions.iter().any(clone)
+    }
+
+    /// Whether it creates or drops a view.
+    pub fn has_view(&self) -> bool {
+        let view =
+            |action: &Action| matches!(action, Action::CreateView(_) | Action::DropView { .. });
+        self.actions.iter().any(view)
+    }
+
+    /// Whether it creates or drops a tag.
+    pub fn has_tag(&self) -> bool {
+        let tag = |action: &Action| matches!(action, Action::CreateTag(_) | Action::DropTag { .. });
+        self.actions.iter().any(tag)
+    }
+
+    /// Whether it brings a dropped table back.
+    pub fn has_undropped(&self) -> bool {
+        let undrop = |action: &Action| matches!(action, Action::UndropTable(_));
+        self.actions.iter().any(undrop)
     }
 
     /// Whether it attaches a table.

@@ -13,9 +13,10 @@ use serde_json::value::RawValue;
 use tarndb_table::codec::Entry;
 use tarndb_types::{DatabaseId, DbVersion, TableId, TableVersion, TimestampMs, TxnId, Uuid};
 
+use super::object::{DropTagLine, DropViewLine, TagLine, UndropLine};
 use super::{
-    Action, AttachAction, EntryBody, Record, RecordTxn, Staged, TableEntryAction, VacuumAction,
-    files, notes,
+    Action, AttachAction, EntryBody, Record, RecordTxn, Staged, TableEntryAction, TagAction,
+    UndropAction, VacuumAction, files, notes,
 };
 
 /// Formats whose entries this build understands; the action's key is the format's name.
@@ -324,6 +325,9 @@ fn parse_action(number: usize, key: String, body: &RawValue) -> Result<Action, R
                 name: line.name,
             }
         }
+        "undropTable" | "createView" | "dropView" | "createTag" | "dropTag" => {
+            parse_object(number, &key, body)?
+        }
         "fence" => {
             let line: FenceLine = read(number, body)?;
             let ids = line.txns.iter().map(|txn| id(number, txn).map(TxnId));
@@ -348,6 +352,34 @@ fn parse_action(number: usize, key: String, body: &RawValue) -> Result<Action, R
             Action::Entry(parse_entry(number, key, line)?)
         }
         _ => Action::Unknown { name: key },
+    })
+}
+
+fn parse_object(number: usize, key: &str, body: &RawValue) -> Result<Action, RecordError> {
+    Ok(match key {
+        "undropTable" => {
+            let line: UndropLine = read(number, body)?;
+            Action::UndropTable(UndropAction {
+                id: TableId(id(number, &line.id)?),
+                schema: line.schema,
+                name: line.name,
+            })
+        }
+        "createView" => Action::CreateView(read(number, body)?),
+        "dropView" => {
+            let DropViewLine { schema, name } = read(number, body)?;
+            Action::DropView { schema, name }
+        }
+        "createTag" => {
+            let line: TagLine = read(number, body)?;
+            Action::CreateTag(TagAction {
+                name: line.name,
+                version: DbVersion(line.version),
+            })
+        }
+        _ => Action::DropTag {
+            name: read::<DropTagLine>(number, body)?.name,
+        },
     })
 }
 

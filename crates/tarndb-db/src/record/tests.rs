@@ -146,12 +146,12 @@ fn what_is_encoded_parses_to_the_same() {
 fn unknown_keys_are_ignored_and_unknown_actions_are_named() {
     let text = "{\"record\":{\"version\":1,\"timestamp\":2,\"new\":[1]}}\n\
                 {\"txn\":{\"id\":\"00000000-0000-0000-0000-000000000001\",\"readVersion\":0,\"timestamp\":2}}\n\
-                {\"createTag\":{\"name\":\"x\"}}\n";
+                {\"setProperty\":{\"name\":\"x\"}}\n";
     let record = parse(text.as_bytes()).unwrap();
     assert_eq!(
         record.txns[0].actions,
         [Action::Unknown {
-            name: "createTag".into()
+            name: "setProperty".into()
         }]
     );
     let id = DatabaseId(Uuid::from_u128(5));

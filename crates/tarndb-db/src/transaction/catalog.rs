@@ -14,6 +14,7 @@ use tarndb_types::TableId;
 
 use super::{Overlay, Transaction};
 use crate::attach::check_droppable;
+use crate::catalog::error::ObjectError;
 use crate::catalog::{Catalog, check_name, location_for, parse_location};
 use crate::error::DbError;
 use crate::invariants::Violation;
@@ -63,10 +64,10 @@ impl Transaction {
         )
     }
 
-    /// Drops a schema, with its tables when `cascade`.
+    /// Drops a schema, with its tables and views when `cascade`.
     ///
     /// # Errors
-    /// It does not exist, or it has tables and `cascade` is not set.
+    /// It does not exist, or it has tables or views and `cascade` is not set.
     pub fn drop_schema(&mut self, name: &str, cascade: bool) -> Result<(), DbError> {
         let catalog = &self.changes.catalog;
         let found = catalog.schema(name);
@@ -77,11 +78,17 @@ impl Transaction {
         let tables = catalog.tables_in(&schema);
         tables.iter().try_for_each(|table| check_droppable(table))?;
         let tables: Vec<TableId> = tables.iter().map(|table| table.id).collect();
-        if !tables.is_empty() && !cascade {
+        let views = catalog.views_in(&schema).into_iter();
+        let views: Vec<String> = views.map(|view| view.definition.name.clone()).collect();
+        let count = tables.len() + views.len();
+        if count > 0 && !cascade {
             return Err(DbError::SchemaNotEmpty {
                 name: schema,
-                tables: tables.len(),
+                tables: count,
             });
+        }
+        for view in views {
+            self.drop_view(&schema, &view)?;
         }
         for table in tables {
             self.drop_table(table)?;
@@ -143,9 +150,11 @@ impl Transaction {
         })?;
         let schema = schema.name.clone();
         let full_name = format!("{schema}.{name}");
-        match catalog.find(&schema, name) {
-            Some(_) => Err(DbError::TableExists { name: full_name }),
-            None => Ok((schema, full_name)),
+        let is_taken =
+            catalog.find(&schema, name).is_some() || catalog.view(&schema, name).is_some();
+        match is_taken {
+            true => Err(DbError::TableExists { name: full_name }),
+            false => Ok((schema, full_name)),
         }
     }
 
@@ -227,7 +236,7 @@ impl Transaction {
         Ok(())
     }
 
-    fn replayed(&self, actions: &[Action]) -> Result<Catalog, DbError> {
+    pub(super) fn replayed(&self, actions: &[Action]) -> Result<Catalog, DbError> {
         let mut catalog = self.snapshot.catalog().clone();
         let (version, timestamp) = (catalog.version().next(), catalog.timestamp());
         for action in actions {
@@ -261,7 +270,7 @@ impl Transaction {
 }
 
 /// What a caller is told when an action does not fit the catalog.
-fn refused(violation: Violation) -> DbError {
+pub(super) fn refused(violation: Violation) -> DbError {
     match violation {
         Violation::SchemaExists { name } => DbError::SchemaExists { name },
         Violation::SchemaMissing { name } => DbError::SchemaNotFound { name },
@@ -269,6 +278,12 @@ fn refused(violation: Violation) -> DbError {
         Violation::NameTaken { schema, name } => DbError::TableExists {
             name: format!("{schema}.{name}"),
         },
+        Violation::ViewMissing { schema, name } => ObjectError::ViewNotFound {
+            name: format!("{schema}.{name}"),
+        }
+        .into(),
+        Violation::TagExists { name } => ObjectError::TagExists { name }.into(),
+        Violation::TagMissing { name } => ObjectError::TagNotFound { name }.into(),
         Violation::TableMissing { table } => DbError::TableNotFound {
             name: table.to_string(),
         },

@@ -18,7 +18,11 @@ mod overwrite_where;
 mod precondition;
 mod reads;
 pub(crate) mod restore;
+mod restore_database;
 mod rules;
+pub(crate) mod tag;
+pub(crate) mod undrop;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,6 +42,7 @@ pub(crate) use overlay::Overlay;
 pub use overwrite_where::OverwriteReport;
 pub(crate) use precondition::Pin;
 pub(crate) use reads::{ReadSet, TableRead};
+pub use restore_database::DatabaseRestore;
 
 use crate::catalog::{Catalog, TableEntry};
 use crate::commit;
@@ -79,6 +84,8 @@ pub(crate) struct Changes {
     pub(crate) names_read: BTreeSet<(String, String)>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) notices: Vec<String>,
+    /// The catalogs of versions that get tags.
+    pub(crate) tagged: Vec<Catalog>,
     /// Bytes of new files that are held instead of stored, at most.
     pub(crate) held_bytes: usize,
 }
@@ -113,6 +120,7 @@ impl Transaction {
             names_read: BTreeSet::new(),
             operations: Vec::new(),
             notices: Vec::new(),
+            tagged: Vec::new(),
             held_bytes: 0,
         };
         let pin = options.read_version.map(|version| Pin {
@@ -251,7 +259,10 @@ impl Transaction {
     /// Nothing when nothing changed. Else 1 PUT on a warm handle that nobody is in the way of;
     /// 1 more for vectors too large to be inline, 1 for each entry that must be staged.
     pub async fn commit(self) -> Result<Committed, DbError> {
-        commit::commit(self).await
+        let (tagged, inner) = (self.changes.tagged.clone(), Arc::clone(self.inner()));
+        let committed = commit::commit(self).await?;
+        tag::keep(&inner, &tagged).await;
+        Ok(committed)
     }
 
     /// The store through which its own files are to be written: they are deleted when it is

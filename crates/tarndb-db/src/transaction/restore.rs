@@ -12,7 +12,7 @@ use tarndb_delta::same_definition;
 use tarndb_table::codec::{Earlier, MetadataChange, TableCodec};
 use tarndb_table::{DataFile, Difference, Files, RestoreReport, TableError, TableState};
 use tarndb_txn::Operation;
-use tarndb_types::{TableId, TimestampMs};
+use tarndb_types::{DbVersion, TableId, TimestampMs};
 
 use super::overlay::changed_state;
 use super::{Overlay, Transaction};
@@ -27,8 +27,25 @@ pub(crate) struct Restored {
     pub(crate) to: Arc<TableState>,
     /// When the caller named a time.
     pub(crate) at: Option<TimestampMs>,
+    /// The database version that it belongs to, which a tag may keep.
+    pub(crate) tagged: Option<DbVersion>,
     /// Its files, without those that the transaction emptied or rewrote since.
     pub(crate) files: Files,
+}
+
+/// Which version a table goes back to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source {
+    pub(super) target: TableTarget,
+    /// The database version that it belongs to, which a tag may keep.
+    pub(super) tagged: Option<DbVersion>,
+}
+
+/// An earlier version that was read.
+struct Found {
+    to: Arc<TableState>,
+    at: Option<TimestampMs>,
+    tagged: Option<DbVersion>,
 }
 
 impl Transaction {
@@ -51,14 +68,27 @@ impl Transaction {
         id: TableId,
         target: TableTarget,
     ) -> Result<RestoreReport, DbError> {
+        let tagged = None;
+        self.restore_from(id, Source { target, tagged }).await
+    }
+
+    /// The same, of a version that a tag may keep.
+    pub(super) async fn restore_from(
+        &mut self,
+        id: TableId,
+        Source { target, tagged }: Source,
+    ) -> Result<RestoreReport, DbError> {
         let name = self.entry(id)?.display_name();
-        let Ok(entry) = self.snapshot.entry(id) else {
+        let Some(entry) = self.snapshot.catalog().table_or_dropped(id) else {
             return Err(TravelError::CreatedHere { table: name }.into());
         };
         let entry = Arc::clone(entry);
         let inner = Arc::clone(self.inner());
-        let version = self.snapshot.table_version(id, target).await?;
-        check_files_kept(&inner, &entry, version).await?;
+        let version = self.snapshot.version_of(&entry, target).await?;
+        let head = inner.head.catalog();
+        if !tagged.is_some_and(|version| head.is_version_tagged(version)) {
+            check_files_kept(&inner, &entry, version).await?;
+        }
         let to = state_at(&inner, &entry, version).await?;
         let base = inner.table_state(&entry).await?;
         let report = RestoreReport::of(&to, &Difference::of(&base.files, &to.files));
@@ -69,7 +99,7 @@ impl Transaction {
         let codec = self.codec(id)?;
         let overlay = self.overlay(id).await?;
         let before = Arc::clone(&overlay.state);
-        let restored = overlay.restore(codec.as_ref(), base, to, at);
+        let restored = overlay.restore(codec.as_ref(), base, Found { to, at, tagged });
         if restored.map_err(DbError::table(name))? {
             let after = Arc::clone(&self.overlay(id).await?.state);
             self.notice_readers(id, Some(&before), &after)?;
@@ -85,8 +115,7 @@ impl Overlay {
         &mut self,
         codec: &dyn TableCodec,
         base: Arc<TableState>,
-        to: Arc<TableState>,
-        at: Option<TimestampMs>,
+        Found { to, at, tagged }: Found,
     ) -> Result<bool, TableError> {
         let mut fresh = Self::of_base(Arc::clone(&base));
         for (app_id, version) in &self.app_txns {
@@ -106,7 +135,12 @@ impl Overlay {
         Arc::make_mut(&mut fresh.state).files = to.files.clone();
         fresh.overwrite = Some(false);
         let files = to.files.clone();
-        fresh.restored = Some(Restored { to, at, files });
+        fresh.restored = Some(Restored {
+            to,
+            at,
+            tagged,
+            files,
+        });
         fresh.did(Operation::Restore);
         *self = fresh;
         Ok(true)

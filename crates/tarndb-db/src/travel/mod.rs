@@ -52,7 +52,15 @@ impl Snapshot {
         id: TableId,
         target: TableTarget,
     ) -> Result<TableVersion, DbError> {
-        let entry = self.entry(id)?;
+        self.version_of(self.entry(id)?, target).await
+    }
+
+    /// The same of a table that may be dropped.
+    pub(crate) async fn version_of(
+        &self,
+        entry: &Arc<TableEntry>,
+        target: TableTarget,
+    ) -> Result<TableVersion, DbError> {
         match target {
             TableTarget::Version(wanted) if wanted > entry.version => Err(TravelError::NotYet {
                 table: entry.display_name(),

@@ -79,9 +79,10 @@ pub(super) async fn announce(
     Ok(announced(Some(version), Arc::new(newest)))
 }
 
-impl TableEntry {
-    /// Whether it was dropped at or before a version.
-    pub(crate) fn is_dropped_at(&self, version: DbVersion) -> bool {
-        self.dropped.is_some_and(|dropped| dropped <= version)
+impl Catalog {
+    /// Whether a table that was dropped at or before a version goes with all its files: no tag
+    /// keeps it.
+    pub(crate) fn goes_at(&self, table: &TableEntry, version: DbVersion) -> bool {
+        table.dropped.is_some_and(|dropped| dropped <= version) && !self.is_tagged(table)
     }
 }

@@ -166,9 +166,19 @@ impl<'a> Vacuum<'a> {
     ) -> Result<Self, DbError> {
         let newest = begun.newest.version();
         let horizon = open::load_at(&inner.store, &inner.log, begun.horizon, newest).await?;
+        let mut tagged = Vec::new();
+        let versions = begun.newest.tags().map(|tag| tag.version);
+        for version in versions.filter(|version| *version < begun.horizon) {
+            let mut catalog = open::load_at(&inner.store, &inner.log, version, newest)
+                .await?
+                .catalog;
+            catalog.adopt_published(&begun.newest);
+            tagged.push(catalog);
+        }
         let span = Span {
             horizon: &horizon.catalog,
             newest: &begun.newest,
+            tagged: &tagged,
         };
         let named = gather(inner, &span).await?;
         Ok(Self {
@@ -204,7 +214,7 @@ impl<'a> Vacuum<'a> {
         let mut vacuumed = TableVacuum {
             id: table.id,
             name: name.clone(),
-            dropped: table.is_dropped_at(self.begun.horizon),
+            dropped: self.begun.newest.goes_at(table, self.begun.horizon),
             skipped: None,
             files: Vec::new(),
         };
@@ -233,7 +243,7 @@ impl<'a> Vacuum<'a> {
         let names = self.named.tables.get(&table.id).ok_or(DbError::Internal {
             what: "a table whose files were not looked up",
         })?;
-        let is_purged = table.is_dropped_at(self.begun.horizon);
+        let is_purged = self.begun.newest.goes_at(table, self.begun.horizon);
         let referenced = names.referenced.union(&self.named.elsewhere);
         let mut view = TableView {
             location: &table.location,

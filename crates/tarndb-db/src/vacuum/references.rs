@@ -47,6 +47,8 @@ pub(super) struct Span<'a> {
     pub(super) horizon: &'a Catalog,
     /// The newest one, which knows what is published.
     pub(super) newest: &'a Arc<Catalog>,
+    /// Those of tags below the horizon.
+    pub(super) tagged: &'a [Catalog],
 }
 
 /// What the versions of the span name.
@@ -65,10 +67,17 @@ pub(super) async fn gather(inner: &Inner, span: &Span<'_>) -> Result<Named, DbEr
             continue;
         }
         let added = found.remove(&table.id).unwrap_or_default();
-        let (references, oldest) = match table.is_dropped_at(span.horizon.version()) {
+        let (mut references, mut oldest) = match newest.goes_at(table, span.horizon.version()) {
             true => (of_dropped(inner, table).await, None),
             false => of_table(inner, span, table, added).await?,
         };
+        for tagged in span.tagged {
+            let Some(then) = tagged.table(table.id) else {
+                continue;
+            };
+            references.extend(of_version(inner, table, then.version).await?);
+            oldest = Some(oldest.map_or(then.version, |oldest| oldest.min(then.version)));
+        }
         let (referenced, removed, outside) = split(&table.location, references);
         for file in &outside {
             let relative = relative_key(&table.location, file);
@@ -166,13 +175,7 @@ async fn of_table(
     let at_horizon = at_horizon.map(|table| table.version);
     let oldest = at_horizon.and_then(|version| Some(version.min(table.published?)));
     if let Some(oldest) = oldest {
-        let mut base = TableEntry::clone(table);
-        base.version = oldest;
-        let state = inner.table_state(&base).await?;
-        let name = table.display_name();
-        let codec = inner.codec(&table.format, &name)?;
-        let live = codec.references(&state).map_err(DbError::table(name))?;
-        references.extend(live);
+        references.extend(of_version(inner, table, oldest).await?);
     }
     // What was not published at the horizon is in records that were kept for it.
     let Some(at_horizon) = at_horizon else {
@@ -190,6 +193,20 @@ async fn of_table(
         references.extend(of_entry(inner, table, action, position).await?);
     }
     Ok((references, oldest))
+}
+
+/// What is live at a version of a table, or removed and known.
+async fn of_version(
+    inner: &Inner,
+    table: &Arc<TableEntry>,
+    version: TableVersion,
+) -> Result<References, DbError> {
+    let mut then = TableEntry::clone(table);
+    then.version = version;
+    let state = inner.table_state(&Arc::new(then)).await?;
+    let name = table.display_name();
+    let codec = inner.codec(&table.format, &name)?;
+    codec.references(&state).map_err(DbError::table(name))
 }
 
 /// The files that a dropped table's log knows, all of them removed now; none when its log is

@@ -197,14 +197,14 @@ async fn unknown_features_and_actions_are_refused_by_name() {
 
     let record = world.get(&record_key(5)).await.unwrap();
     let mut text = String::from_utf8(record.to_vec()).unwrap();
-    text.push_str("{\"createTag\":{\"name\":\"x\"}}\n");
+    text.push_str("{\"setProperty\":{\"name\":\"x\"}}\n");
     world.put(&record_key(5), text).await;
     let db = world.open().await;
     assert_eq!(rows(&db, id).await.len(), 4);
     let mut txn = begin(&db).await;
     append(&mut txn, id, &[(9, 9)]).await;
     let error = txn.commit().await.unwrap_err();
-    assert!(matches!(&error, DbError::UnknownAction { action, .. } if action == "createTag"));
+    assert!(matches!(&error, DbError::UnknownAction { action, .. } if action == "setProperty"));
 }
 
 #[tokio::test]

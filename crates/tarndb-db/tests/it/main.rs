@@ -36,6 +36,7 @@ mod hook;
 mod http;
 mod inline;
 mod late_writers;
+mod objects;
 mod outcomes;
 mod paused;
 mod power_cut;

@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Query, TableWithJoins};
 use tarndb_table::{ColumnPath, DataType, Field, Position};
 use tarndb_txn::Isolation;
 
+use crate::parser::object::ObjectStatement;
 use crate::parser::template::{Argument, Template};
 use crate::parser::upkeep::Upkeep;
 
@@ -158,6 +159,8 @@ pub enum Statement {
     Restore(Restore),
     /// OPTIMIZE, CHECKPOINT and ANALYZE.
     Upkeep(Upkeep),
+    /// Views, tags, versions of the database, definitions.
+    Object(Box<ObjectStatement>),
 }
 
 /// A statement about a savepoint.
@@ -358,6 +361,8 @@ pub struct AddedColumn {
 pub enum AlterAction {
     /// RENAME TO.
     Rename(TableName),
+    /// SET SCHEMA.
+    SetSchema(String),
     /// ADD COLUMN.
     AddColumns {
         /// The new columns.

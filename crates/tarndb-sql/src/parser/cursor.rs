@@ -49,6 +49,11 @@ const RESERVED: &[&str] = &[
     "returning",
 ];
 
+/// Whether a name needs quotes to be one.
+pub(crate) fn is_reserved(word: &str) -> bool {
+    RESERVED.contains(&word)
+}
+
 /// Words that end the items of a SELECT.
 const AFTER_ITEMS: &[&str] = &[
     "from",
@@ -320,6 +325,16 @@ impl<'a> Cursor<'a> {
             return Err(self.expected(what));
         }
         Ok(text)
+    }
+
+    /// A place to come back to with [`Self::text_since`].
+    pub(crate) fn place(&self) -> usize {
+        self.at
+    }
+
+    /// The text from a place up to here, as written.
+    pub(crate) fn text_since(&self, place: usize) -> String {
+        self.text_of(self.tokens.get(place..self.at))
     }
 
     /// Lets the engine's parser read from here, with all names folded, and moves behind what

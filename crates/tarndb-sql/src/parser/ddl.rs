@@ -51,7 +51,7 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
         Token::EOF => cursor.expected("TABLE or SCHEMA"),
         token => {
             let what = format!("CREATE {}", token.to_string().to_uppercase());
-            cursor.unsupported(&what, "CREATE TABLE and CREATE SCHEMA are there")
+            cursor.unsupported(&what, "tables, schemas, views and tags can be created")
         }
     })
 }
@@ -97,6 +97,9 @@ fn alter_table(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 fn alter_action(cursor: &mut Cursor<'_>) -> Result<AlterAction, SqlError> {
     if cursor.words(&["rename", "to"]) {
         return Ok(AlterAction::Rename(cursor.table_name()?));
+    }
+    if cursor.words(&["set", "schema"]) {
+        return Ok(AlterAction::SetSchema(cursor.identifier("a schema name")?));
     }
     if cursor.words(&["add", "feature"]) {
         return Ok(AlterAction::AddFeature(feature_name(cursor)?));

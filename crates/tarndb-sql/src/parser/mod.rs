@@ -16,6 +16,7 @@ mod dialect;
 mod dml;
 mod insert;
 mod merge;
+mod object;
 mod operator;
 mod rule;
 pub(crate) mod source;
@@ -33,6 +34,8 @@ pub use ast::{
     MergeClause, MergeWhen, Prepared, PrimaryKey, Restore, RestoreTarget, Savepoint, Show,
     Statement, TableName, Update, Vacuum,
 };
+pub(crate) use cursor::is_reserved;
+pub use object::{CreateView, DatabaseVersion, ObjectStatement};
 pub(crate) use types::parse_type;
 pub use upkeep::{Optimize, Upkeep};
 
@@ -120,6 +123,9 @@ fn parse_one(
 }
 
 fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if let Some(statement) = object::statement(cursor)? {
+        return Ok(Statement::Object(Box::new(statement)));
+    }
     if cursor.at_any(&["select", "with", "values", "table", "from"])
         || cursor.peek() == &Token::LParen
     {

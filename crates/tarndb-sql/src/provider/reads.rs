@@ -64,6 +64,8 @@ impl ScanLog {
 pub(crate) struct Reads {
     /// Tables of the database, with `(schema, table)` as they were named.
     pub(crate) tables: BTreeMap<TableId, (String, String)>,
+    /// Views, as `(schema, view)`.
+    pub(crate) views: BTreeSet<(String, String)>,
     /// Kept when the transaction is serializable.
     pub(crate) log: Option<Arc<ScanLog>>,
 }
@@ -76,8 +78,8 @@ impl Reads {
 
     /// Notes them in the transaction. Call it when the physical plan is there.
     pub(crate) fn note(&self, txn: &mut Transaction) {
-        for (id, (schema, table)) in &self.tables {
-            txn.note_name_read(schema, table);
+        self.note_names(txn);
+        for id in self.tables.keys() {
             match self.of(*id) {
                 None => txn.note_read(*id),
                 Some(reads) => {
@@ -89,6 +91,13 @@ impl Reads {
                     }
                 }
             }
+        }
+    }
+
+    /// Notes the names alone: nothing is read but what they mean.
+    pub(crate) fn note_names(&self, txn: &mut Transaction) {
+        for (schema, name) in self.tables.values().chain(&self.views) {
+            txn.note_name_read(schema, name);
         }
     }
 

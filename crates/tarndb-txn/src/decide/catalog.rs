@@ -20,6 +20,8 @@ pub(crate) fn changes(matrix: &Matrix, ours: &CatalogEffect, theirs: &CatalogEff
         Some(Rule::SameSchemaName) => same_schema_name(ours, theirs),
         Some(Rule::InSchema) => in_schema(ours, theirs),
         Some(Rule::SameTableName) => same_table_name(ours, theirs),
+        Some(Rule::SameTag) => same_tag(ours, theirs),
+        Some(Rule::SameView) => same_view(ours, theirs),
         _ => Outcome::Conflict(Reason::IdTaken),
     }
 }
@@ -38,7 +40,9 @@ pub(crate) fn lookup(matrix: &Matrix, schema: &str, name: &str, theirs: &Catalog
             same(name, schema)
         }
         CatalogEffect::CreateTable { schema, name, .. }
-        | CatalogEffect::DropTable { schema, name, .. } => is_ours(schema, name),
+        | CatalogEffect::DropTable { schema, name, .. }
+        | CatalogEffect::CreateView { schema, name }
+        | CatalogEffect::DropView { schema, name } => is_ours(schema, name),
         CatalogEffect::RenameTable {
             schema,
             from,
@@ -46,6 +50,7 @@ pub(crate) fn lookup(matrix: &Matrix, schema: &str, name: &str, theirs: &Catalog
             to,
             ..
         } => is_ours(schema, from) || is_ours(to_schema, to),
+        CatalogEffect::CreateTag { .. } | CatalogEffect::DropTag { .. } => false,
     };
     if !changed {
         return Outcome::Compatible;
@@ -65,12 +70,14 @@ fn same(a: &str, b: &str) -> bool {
 fn schemas(effect: &CatalogEffect) -> Vec<&str> {
     match effect {
         CatalogEffect::CreateSchema { name } | CatalogEffect::DropSchema { name } => vec![name],
-        CatalogEffect::CreateTable { schema, .. } | CatalogEffect::DropTable { schema, .. } => {
-            vec![schema]
-        }
+        CatalogEffect::CreateTable { schema, .. }
+        | CatalogEffect::DropTable { schema, .. }
+        | CatalogEffect::CreateView { schema, .. }
+        | CatalogEffect::DropView { schema, .. } => vec![schema],
         CatalogEffect::RenameTable {
             schema, to_schema, ..
         } => vec![schema, to_schema],
+        CatalogEffect::CreateTag { .. } | CatalogEffect::DropTag { .. } => Vec::new(),
     }
 }
 
@@ -95,6 +102,42 @@ fn in_schema(ours: &CatalogEffect, theirs: &CatalogEffect) -> Outcome {
     })
 }
 
+/// The tag that a change creates or drops.
+fn tag(effect: &CatalogEffect) -> Option<&str> {
+    match effect {
+        CatalogEffect::CreateTag { name } | CatalogEffect::DropTag { name } => Some(name),
+        _ => None,
+    }
+}
+
+fn same_tag(ours: &CatalogEffect, theirs: &CatalogEffect) -> Outcome {
+    match (tag(ours), tag(theirs)) {
+        (Some(ours), Some(theirs)) if same(ours, theirs) => {
+            let name = ours.to_owned();
+            Outcome::Conflict(Reason::TagChanged { name })
+        }
+        _ => Outcome::Compatible,
+    }
+}
+
+fn same_view(ours: &CatalogEffect, theirs: &CatalogEffect) -> Outcome {
+    match (ours, theirs) {
+        (
+            CatalogEffect::DropView { schema, name },
+            CatalogEffect::DropView {
+                schema: their_schema,
+                name: their_name,
+            },
+        ) if same(schema, their_schema) && same(name, their_name) => {
+            Outcome::Conflict(Reason::ViewChanged {
+                schema: schema.clone(),
+                name: name.clone(),
+            })
+        }
+        _ => Outcome::Compatible,
+    }
+}
+
 /// The name that a change takes, and the place when it takes one.
 fn taken(effect: &CatalogEffect) -> Option<(&str, &str, Option<&str>)> {
     match effect {
@@ -105,9 +148,13 @@ fn taken(effect: &CatalogEffect) -> Option<(&str, &str, Option<&str>)> {
             ..
         } => Some((schema, name, Some(location))),
         CatalogEffect::RenameTable { to_schema, to, .. } => Some((to_schema, to, None)),
+        CatalogEffect::CreateView { schema, name } => Some((schema, name, None)),
         CatalogEffect::CreateSchema { .. }
         | CatalogEffect::DropSchema { .. }
-        | CatalogEffect::DropTable { .. } => None,
+        | CatalogEffect::DropTable { .. }
+        | CatalogEffect::DropView { .. }
+        | CatalogEffect::CreateTag { .. }
+        | CatalogEffect::DropTag { .. } => None,
     }
 }
 
