@@ -9,11 +9,12 @@
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use tarndb_db::{Database, ErrorKind, Retry, RetryPolicy, Transaction, TxnOptions};
+use tarndb_db::{Database, Transaction, TxnOptions};
 use tarndb_delta::DeltaCodec;
 use tarndb_types::{TxnId, TxnRef};
 
 mod prepared;
+mod rerun;
 mod savepoint;
 
 use crate::dml::Change;
@@ -27,6 +28,7 @@ use crate::parser::{self, Explain, ParsedStatement, Savepoint, Show, Statement};
 use crate::query::{Scope, Storage};
 use crate::statement::{is_conditional, reads_nothing};
 use prepared::PreparedStatements;
+pub(crate) use rerun::Rerun;
 use savepoint::Savepoints;
 
 use crate::timeout::Committing;
@@ -396,7 +398,7 @@ impl Session {
         let id = self.take_id();
         let mut cached = reads_nothing(&statement.statement);
         let mut retry = Rerun::new(self);
-        retry.conditional = is_conditional(&statement.statement);
+        retry.set_conditional(is_conditional(&statement.statement));
         loop {
             let options = TxnOptions {
                 isolation: self.options.isolation,
@@ -666,47 +668,6 @@ impl Session {
             storage: &self.storage,
             options: &self.options,
             spelling,
-        }
-    }
-}
-
-/// Runs statements again after conflicts, by the database's policy.
-#[derive(Debug)]
-pub(crate) struct Rerun {
-    retry: Retry,
-    /// Whether the statement is satisfied by what others created or dropped meanwhile.
-    conditional: bool,
-}
-
-impl Rerun {
-    pub(crate) fn new(session: &Session) -> Self {
-        let policy = RetryPolicy {
-            deadline: session.options.retry_for,
-            ..RetryPolicy::default()
-        };
-        Self {
-            retry: Retry::new(&session.db, policy),
-            conditional: false,
-        }
-    }
-
-    /// Begins the transaction of the next run.
-    pub(crate) async fn begin(&mut self, options: TxnOptions) -> Result<Transaction, SqlError> {
-        Ok(self.retry.begin(options).await?)
-    }
-
-    /// Waits before the next run, or gives the error back when it is final.
-    pub(crate) async fn after(&mut self, error: SqlError) -> Result<(), SqlError> {
-        let again = error.is_retryable()
-            || (self.conditional && error.kind() == ErrorKind::ConflictIncompatible);
-        let table = match &error {
-            SqlError::Db(error) => error.conflict_table(),
-            _ => None,
-        };
-        if self.retry.again_if(again, table, &error).await {
-            Ok(())
-        } else {
-            Err(error)
         }
     }
 }

@@ -22,7 +22,7 @@ use tarndb_table::rules::CONSTRAINT_PREFIX;
 
 use crate::catalog::{INFORMATION_SCHEMA, View};
 use crate::engine::CATALOG;
-use crate::object::show_create::key_of;
+use crate::primary_key::{key_name, key_of};
 
 /// Tables of the engine that speak of no table.
 const ENGINES: &[&str] = &["df_settings", "parameters", "routines"];
@@ -207,10 +207,8 @@ fn rules(table: &str, state: &TableState) -> Vec<(String, Rule)> {
         let name = key.strip_prefix(CONSTRAINT_PREFIX)?;
         Some((name.to_owned(), Rule::Check(expression.clone())))
     });
-    let key = key_of(&state.properties).map(|key| {
-        let name = key.name.unwrap_or_else(|| format!("{table}_pkey"));
-        (name, Rule::Key(key.columns))
-    });
+    let key = key_of(state).ok().flatten();
+    let key = key.map(|key| (key_name(&key, table), Rule::Key(key.columns)));
     checks.chain(key).collect()
 }
 

@@ -5,8 +5,6 @@
 //! marks, features) is not said, because creating the table gives it anew.
 //! Spec: docs/guide/sql.md, "Looking around".
 
-use std::collections::BTreeMap;
-
 use tarndb_table::rules::{CONSTRAINT_PREFIX, CURRENT_DEFAULT};
 use tarndb_table::{DataType, Field, NamePath, Schema, TableState};
 
@@ -14,6 +12,7 @@ use crate::ddl::{COMMENT, storable};
 use crate::error::SqlError;
 use crate::outcome::Outcome;
 use crate::parser::{TableName, is_reserved};
+use crate::primary_key::key_of;
 use crate::provider::reads::Reads;
 use crate::query::Scope;
 use crate::rule::rule_text;
@@ -23,33 +22,10 @@ use crate::types::{sql_name, sql_type};
 use super::view::Nest;
 use crate::name::Spelling;
 
-/// The property that holds a table's primary key.
-const PRIMARY_KEY: &str = "tarndb.primaryKey";
-
-/// A primary key.
-pub(crate) struct Key {
-    /// Its name, when it was said.
-    pub(crate) name: Option<String>,
-    /// Its columns, in order.
-    pub(crate) columns: Vec<String>,
-}
-
-/// The primary key in a table's properties; what is none is passed over.
-pub(crate) fn key_of(properties: &BTreeMap<String, String>) -> Option<Key> {
-    let value: serde_json::Value = serde_json::from_str(properties.get(PRIMARY_KEY)?).ok()?;
-    let columns = value.get("columns")?.as_array()?.iter();
-    let columns = columns.map(|column| column.as_str().map(str::to_owned));
-    let name = value.get("name").and_then(|name| name.as_str());
-    Some(Key {
-        name: name.map(str::to_owned),
-        columns: columns.collect::<Option<Vec<_>>>()?,
-    })
-}
-
 /// Properties that a table gets by itself, by the beginning of their keys.
 const OWN: &[&str] = &[
     CONSTRAINT_PREFIX,
-    PRIMARY_KEY,
+    "tarndb.primaryKey",
     "delta.columnMapping.maxColumnId",
     "delta.enableInCommitTimestamps",
     "delta.inCommitTimestampEnablement",
@@ -108,7 +84,8 @@ fn create_table(name: &str, state: &TableState) -> String {
             items.push(format!("CONSTRAINT {} CHECK ({expression})", quoted(name)));
         }
     }
-    if let Some(key) = key_of(&state.properties) {
+    // What is no key of the table is told nowhere.
+    if let Ok(Some(key)) = key_of(state) {
         let columns = key.columns.iter().map(|column| quoted(column));
         let columns = columns.collect::<Vec<_>>().join(", ");
         let name = key

@@ -85,7 +85,10 @@ fn only_reads(statement: &Statement) -> bool {
         | Statement::Reset { .. }
         | Statement::Begin { .. }
         | Statement::Commit
-        | Statement::Rollback => true,
+        | Statement::Rollback
+        | Statement::Savepoint(_)
+        // What EXECUTE runs comes here too.
+        | Statement::Prepared(_) => true,
         Statement::Object(statement) => statement.only_reads(),
         _ => false,
     }
