@@ -327,16 +327,6 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// A place to come back to with [`Self::text_since`].
-    pub(crate) fn place(&self) -> usize {
-        self.at
-    }
-
-    /// The text from a place up to here, as written.
-    pub(crate) fn text_since(&self, place: usize) -> String {
-        self.text_of(self.tokens.get(place..self.at))
-    }
-
     /// Lets the engine's parser read from here, with all names folded, and moves behind what
     /// it read.
     pub(crate) fn engine<T>(
