@@ -76,8 +76,8 @@ pub use retry::{Retry, RetryPolicy, TransactError};
 pub use snapshot::{ScannedRows, Snapshot};
 pub use status::{Status, TableStatus};
 pub use transaction::{
-    CloneReport, CloneTable, Committed, DatabaseRestore, Mark, MergeCounts, MergedFiles, MergedRows,
-    NativeSource, NewTable, OverwriteReport, Transaction,
+    CloneReport, CloneTable, Committed, DatabaseRestore, Mark, MergeCounts, MergedFiles,
+    MergedRows, NativeSource, NewTable, OverwriteReport, Transaction,
 };
 pub use travel::error::TravelError;
 pub use travel::history::TableHistoryEntry;

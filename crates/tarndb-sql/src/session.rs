@@ -33,8 +33,8 @@ use savepoint::Savepoints;
 
 use crate::timeout::Committing;
 use crate::{
-    attach, copy, copy_from, explain, native, native_alter, object, restore, setting, show, timeout,
-    upkeep, vacuum,
+    attach, copy, copy_from, explain, native, native_alter, object, restore, setting, show,
+    timeout, upkeep, vacuum,
 };
 
 /// What the session is in the middle of.
