@@ -14,7 +14,7 @@ use super::{number, same, table, text, yes_no};
 use crate::catalog::{NamedView, View, ViewTable};
 use crate::ddl::storable;
 use crate::engine::CATALOG;
-use crate::types::sql_name;
+use crate::types::{sql_name, sql_type};
 
 /// One row.
 struct Column {
@@ -25,6 +25,8 @@ struct Column {
     nullable: bool,
     /// The type, or the engine's name of one that tables do not have.
     data_type: std::result::Result<DataType, String>,
+    /// The type as declared, with the length of a text.
+    declared: Option<String>,
     default: Option<String>,
     generation: Option<String>,
     identity: Option<Identity>,
@@ -57,9 +59,9 @@ pub(super) fn columns(view: &View) -> Result<MemTable> {
         (
             "data_type",
             text(&rows, |row| {
-                Some(match &row.data_type {
-                    Ok(data_type) => sql_name(data_type),
-                    Err(name) => name.clone(),
+                Some(match (&row.declared, &row.data_type) {
+                    (Some(declared), _) | (None, Err(declared)) => declared.clone(),
+                    (None, Ok(data_type)) => sql_name(data_type),
                 })
             }),
         ),
@@ -134,6 +136,7 @@ fn of_table(schema: &str, found: &ViewTable) -> Vec<Column> {
             position,
             nullable: field.nullable,
             data_type: Ok(field.data_type.clone()),
+            declared: Some(sql_type(field)),
             default: told(CURRENT_DEFAULT),
             generation: told(GENERATION_EXPRESSION),
             identity: Identity::of(field).ok().flatten(),
@@ -159,6 +162,7 @@ fn of_view(schema: &str, found: &NamedView) -> Vec<Column> {
             position,
             nullable: field.is_nullable(),
             data_type: stored_type(field),
+            declared: None,
             default: None,
             generation: None,
             identity: None,

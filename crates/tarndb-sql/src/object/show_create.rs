@@ -124,7 +124,11 @@ fn create_table(name: &str, state: &TableState) -> String {
 }
 
 fn column(field: &Field) -> String {
-    let mut text = format!("{} {}", quoted(&field.name), type_text(&field.data_type));
+    let type_name = match &field.data_type {
+        DataType::String => sql_type(field),
+        other => type_text(other),
+    };
+    let mut text = format!("{} {type_name}", quoted(&field.name));
     if !field.nullable {
         text.push_str(" NOT NULL");
     }
