@@ -264,5 +264,5 @@ async fn merges_do_what_they_mean() {
         }
         ok(&mut session, &format!("ALTER TABLE t RENAME TO {t}")).await;
     }
-    assert!((1..18).contains(&twice), "{twice}");
+    assert!(twice > 0, "no row was matched twice");
 }
