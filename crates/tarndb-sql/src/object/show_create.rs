@@ -154,6 +154,13 @@ fn needs_brackets(default: &str) -> bool {
     if default.starts_with('(') && default.ends_with(')') {
         return false;
     }
+    // The words of a text end nothing.
+    let inside = default
+        .strip_prefix('\'')
+        .and_then(|text| text.strip_suffix('\''));
+    if inside.is_some_and(|text| !text.replace("''", "").contains('\'')) {
+        return false;
+    }
     let words = default.split(|c: char| !c.is_alphanumeric() && c != '_');
     let mut words = words.skip(1);
     words.any(|word| RULE_WORDS.contains(&word.to_lowercase().as_str()))

@@ -222,7 +222,6 @@ fn what_would_change_the_meaning_is_refused() {
         "CREATE TABLE t (a INT, CONSTRAINT u UNIQUE (a))",
         "CREATE TABLE t (a INT GENERATED ALWAYS AS (b) VIRTUAL)",
         "CREATE TABLE t (a INT) USING ICEBERG",
-        "CREATE VIEW v AS SELECT 1",
         "COPY t (a) TO 'x.csv'",
         "SELECT * FROM t FOR UPDATE",
     ] {

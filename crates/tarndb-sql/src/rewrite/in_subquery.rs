@@ -135,7 +135,18 @@ fn three_valued(within: InSubquery, place: Place, schema: &DFSchema) -> Result<T
         subquery,
         negated,
     } = within;
-    let query = &named(&subquery.subquery)?;
+    let query = &if !is_correlated(&subquery) {
+        named(&subquery.subquery)?
+    } else if is_ambiguous(&subquery.subquery, schema) {
+        return Ok(Transformed::no(Expr::InSubquery(InSubquery {
+            expr,
+            subquery,
+            negated,
+        })));
+    } else {
+        // Under another name its own condition would not find its columns.
+        Arc::clone(&subquery.subquery)
+    };
     let found = if place == Place::Filter && !is_correlated(&subquery) {
         Expr::InSubquery(InSubquery::new(expr.clone(), subquery.clone(), false))
     } else {
@@ -173,6 +184,14 @@ fn named_comparison(expr: Expr) -> Result<Transformed<Expr>> {
     };
     comparison.subquery.subquery = named(&comparison.subquery.subquery)?;
     Ok(Transformed::yes(Expr::SetComparison(comparison)))
+}
+
+/// Whether the rows around have a column of the very name of the query's.
+fn is_ambiguous(query: &LogicalPlan, schema: &DFSchema) -> bool {
+    let columns = query.schema().columns();
+    columns
+        .first()
+        .is_none_or(|column| schema.has_column(column))
 }
 
 fn first_column(query: &LogicalPlan) -> Expr {

@@ -23,7 +23,10 @@ impl AnalyzerRule for RefuseOuterUsing {
                     && matches!(join.join_type, JoinType::Right | JoinType::Full) =>
             {
                 Err(carry(SqlError::Unsupported {
-                    what: format!("{} JOIN with USING or NATURAL", join.join_type),
+                    what: format!(
+                        "{} JOIN with USING or NATURAL",
+                        join.join_type.to_string().to_uppercase()
+                    ),
                     hint: Some("say ON a.k = b.k, and coalesce(a.k, b.k) for the key".to_owned()),
                 }))
             }

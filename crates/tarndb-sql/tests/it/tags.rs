@@ -195,7 +195,7 @@ async fn the_whole_database_goes_back_and_forth() {
         "CREATE SCHEMA s; CREATE TABLE s.gone (g INT); INSERT INTO s.gone VALUES (7);
          CREATE TABLE a (x INT); INSERT INTO a VALUES (1);
          CREATE TABLE b (x INT); INSERT INTO b VALUES (2);
-         CREATE VIEW v AS SELECT a FROM t; CREATE VIEW kept AS SELECT 1 AS one; CREATE TAG then",
+         CREATE VIEW v AS SELECT a FROM t; CREATE VIEW kept AS SELECT 1 AS one; CREATE TAG first_state",
     )
     .await;
     let before = state(&mut session).await;
@@ -207,7 +207,7 @@ async fn the_whole_database_goes_back_and_forth() {
          CREATE OR REPLACE VIEW v AS SELECT 5 AS q; CREATE VIEW later AS SELECT 6 AS q",
     )
     .await;
-    let told = rows(&mut session, "RESTORE DATABASE TO TAG then").await;
+    let told = rows(&mut session, "RESTORE DATABASE TO TAG first_state").await;
     assert_eq!(told, "1|1|2|2|2");
     assert_eq!(state(&mut session).await, before);
     assert_eq!(
@@ -220,7 +220,7 @@ async fn the_whole_database_goes_back_and_forth() {
     assert!(told.contains("RESTORE DATABASE"), "{told}");
     // It is the state already.
     assert_eq!(
-        rows(&mut session, "RESTORE DATABASE TO TAG then").await,
+        rows(&mut session, "RESTORE DATABASE TO TAG first_state").await,
         "0|0|0|0|0"
     );
     // Its own version is one to go back from.
