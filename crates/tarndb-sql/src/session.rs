@@ -146,7 +146,7 @@ impl Session {
         let statements = parser::parse(text).inspect_err(|_| self.fail())?;
         let mut outcome = Outcome::Done { tag: "" };
         for statement in &statements {
-            outcome = self.execute(statement).await?;
+            outcome = Box::pin(self.execute(statement)).await?;
         }
         Ok(outcome)
     }
@@ -163,7 +163,7 @@ impl Session {
     pub async fn execute(&mut self, statement: &ParsedStatement) -> Result<Outcome, SqlError> {
         self.committing.clear();
         let Some(limit) = self.options.statement_timeout else {
-            return self.execute_now(statement).await;
+            return Box::pin(self.execute_now(statement)).await;
         };
         let context = self.db.store().context().clone();
         let committing = self.committing.clone();
@@ -180,7 +180,7 @@ impl Session {
                     .begin(isolation.unwrap_or(self.options.isolation))
                     .await;
             }
-            Statement::Commit => return self.commit().await,
+            Statement::Commit => return Box::pin(self.commit()).await,
             Statement::Rollback => return Ok(self.rollback()),
             Statement::Savepoint(savepoint) => return self.savepoint(savepoint),
             Statement::Prepared(prepared) if !self.is_failed() => {
@@ -325,7 +325,7 @@ impl Session {
                 Ok(Outcome::Done { tag: "ROLLBACK" })
             }
             Mode::Open(txn) => {
-                self.commit_txn(*txn).await?;
+                Box::pin(self.commit_txn(*txn)).await?;
                 Ok(Outcome::Done { tag: "COMMIT" })
             }
         }
@@ -357,7 +357,11 @@ impl Session {
         self.committing.begin();
         // After a conflict the statement runs again, and may be cancelled again.
         let committing = self.committing.clone();
-        let committed = txn.commit().await.inspect_err(|_| committing.clear())?;
+        let committed = txn
+            .commit()
+            .boxed()
+            .await
+            .inspect_err(|_| committing.clear())?;
         self.last_txn = Some(committed.txn);
         for notice in committed.notices {
             if !self.notices.contains(&notice) {
@@ -410,10 +414,10 @@ impl Session {
                 Some(as_of) => as_of.snapshot.transaction(options),
                 None => retry.begin(options).await?,
             };
-            let ran = self.run(&mut txn, statement).await;
+            let ran = Box::pin(self.run(&mut txn, statement)).await;
             let error = match ran {
                 Ok(outcome) if txn.is_read_only() => return Ok(outcome),
-                Ok(outcome) => match self.commit_txn(txn).await {
+                Ok(outcome) => match Box::pin(self.commit_txn(txn)).await {
                     Ok(()) => return Ok(outcome),
                     Err(error) => error,
                 },
@@ -543,9 +547,9 @@ impl Session {
         match statement {
             Statement::Query(query) => {
                 let scope = self.scope(txn);
-                let planned = scope.plan(query, spelling, None).await?;
+                let planned = scope.plan(query, spelling, None).boxed().await?;
                 let reads = planned.reads.clone();
-                let (schema, stream) = scope.run(planned).await?;
+                let (schema, stream) = scope.run(planned).boxed().await?;
                 reads.note(txn);
                 Ok(Outcome::Rows { schema, stream })
             }
@@ -553,7 +557,7 @@ impl Session {
             | Statement::Update(_)
             | Statement::Delete(_)
             | Statement::Truncate { .. } => {
-                let (tag, changed) = self.change(txn, spelling).run(statement).await?;
+                let (tag, changed) = Box::pin(self.change(txn, spelling).run(statement)).await?;
                 let rows = changed.rows;
                 let count = Outcome::Count { tag, rows };
                 Ok(changed.returned.unwrap_or(count))
@@ -576,7 +580,7 @@ impl Session {
             | Statement::AlterTable { .. } => {
                 let mut change = self.change(txn, spelling);
                 let notice = change.notice(statement);
-                let (tag, rows) = change.define(statement).await?;
+                let (tag, rows) = Box::pin(change.define(statement)).await?;
                 self.notices.extend(notice);
                 Ok(match rows {
                     Some(rows) => Outcome::Count { tag, rows },
@@ -585,16 +589,16 @@ impl Session {
             }
             Statement::Convert { url, .. } => Err(native::not_here(url)),
             Statement::Attach { .. } | Statement::Detach { .. } => Err(attach::refused()),
-            Statement::Explain(explain) => self.explain(txn, explain, spelling).await,
+            Statement::Explain(explain) => Box::pin(self.explain(txn, explain, spelling)).await,
             Statement::Copy(copy) => {
-                let (rows, reads) = copy::copy(&self.scope(txn), copy, spelling).await?;
+                let (rows, reads) = copy::copy(&self.scope(txn), copy, spelling).boxed().await?;
                 reads.note(txn);
                 Ok(Outcome::Count { tag: "COPY", rows })
             }
             Statement::CopyFrom(copy) => Box::pin(copy_from::run(self, txn, copy, spelling)).await,
-            Statement::Describe { name } => show::describe(&self.scope(txn), name).await,
+            Statement::Describe { name } => show::describe(&self.scope(txn), name).boxed().await,
             Statement::DescribeHistory { name, limit } => {
-                show::history(&self.scope(txn), name, *limit).await
+                show::history(&self.scope(txn), name, *limit).boxed().await
             }
             Statement::Show(Show::Tables { schema }) => {
                 show::tables(&self.scope(txn), schema.as_deref())
@@ -609,7 +613,7 @@ impl Session {
                 }),
             Statement::Vacuum(_) => Err(vacuum::refused()),
             Statement::Upkeep(statement) => Err(upkeep::refused(statement)),
-            Statement::Restore(statement) => restore::run(self, txn, statement).await,
+            Statement::Restore(statement) => Box::pin(restore::run(self, txn, statement)).await,
             Statement::Object(statement) => {
                 let (outcome, notices) = object::run(self, txn, statement, parsed).boxed().await?;
                 self.notices.extend(notices);

@@ -86,7 +86,10 @@ impl Transaction {
                     tagged: Some(target.version()),
                 };
                 self.restore_from(table.id, source).await?;
-                report.tables_restored += 1;
+                // A later version may hold the very same.
+                let overlay = self.changes.overlays.get(&table.id);
+                let changed = overlay.is_some_and(|overlay| !overlay.is_unchanged());
+                report.tables_restored += u64::from(changed);
             }
         }
         for view in target.views() {

@@ -94,7 +94,7 @@ impl Session {
             .collect::<Result<Vec<_>, _>>()
             .and_then(|arguments| bind("of the caller", template, &arguments))
             .inspect_err(|_| self.fail())?;
-        self.execute(&bound).await
+        Box::pin(self.execute(&bound)).await
     }
 
     /// PREPARE, EXECUTE, DEALLOCATE; an error fails an open transaction.
@@ -103,7 +103,7 @@ impl Session {
             Prepared::Execute { name, arguments } => {
                 let bound = self.prepared.bind(name, arguments);
                 let bound = bound.inspect_err(|_| self.fail())?;
-                return self.execute(&bound).await;
+                return Box::pin(self.execute(&bound)).await;
             }
             Prepared::Prepare { name, template } => {
                 self.prepared.add(name, template).map(|()| "PREPARE")

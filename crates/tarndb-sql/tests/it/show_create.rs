@@ -12,9 +12,9 @@ const TABLES: &[&str] = &[
      y INT GENERATED ALWAYS AS (year(d)) COMMENT 'of d', \
      CONSTRAINT positive CHECK (id > 0 AND id IS NOT NULL), CHECK (e < 100)) \
      COMMENT 'all rules' TBLPROPERTIES ('delta.appendOnly' = 'true', 'my.key' = 'a ''b''')",
-    "CREATE TABLE t (p DATE, q TEXT, v STRUCT<a INT NOT NULL COMMENT 'x', \"b c\" \
+    "CREATE TABLE t (p DATE, q TEXT, v STRUCT<a INT NOT NULL COMMENT 'x', bc \
      MAP<VARCHAR, ARRAY<TIMESTAMPTZ>>>, w ARRAY<STRUCT<z TIMESTAMP>>) PARTITIONED BY (p, q)",
-    "CREATE TABLE t (a INT, \"Select\" TEXT, \"a b\"\"c\" DOUBLE, b STRUCT<c INT>) \
+    "CREATE TABLE t (a INT, \"Select\" TEXT, \"a\"\"c\" DOUBLE, b STRUCT<c INT>) \
      CLUSTER BY (\"Select\", b.c) WITH (deletion_vectors = 'off', target_file_size = '1MB')",
     "CREATE TABLE t (a TINYINT, b SMALLINT, c REAL, d DOUBLE, e BINARY, f BOOLEAN, \
      g TIMESTAMP, h TIMESTAMPTZ) TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', \
