@@ -343,8 +343,9 @@ async fn partitions_are_put_in_order_one_by_one() {
         &CompactOptions::default(),
         &by(&["n"], false),
         &quietly(),
-    );
-    let report = report.await.unwrap();
+    )
+    .await
+    .unwrap();
     assert_eq!((report.files_rewritten, report.files_written), (8, 2));
     assert_eq!(told(&db, id).await, before);
     let refused = cluster(
@@ -353,8 +354,9 @@ async fn partitions_are_put_in_order_one_by_one() {
         &CompactOptions::default(),
         &by(&["p"], false),
         &quietly(),
-    );
-    assert!(refused.await.unwrap_err().to_string().contains("table"));
+    )
+    .await;
+    assert!(refused.unwrap_err().to_string().contains("table"));
     assert_clean(&db).await;
 }
 
