@@ -2,7 +2,7 @@
 //! updates them meanwhile.
 
 use arrow::compute::{SortColumn, concat_batches, lexsort_to_indices, take_record_batch};
-use arrow_array::{Array, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _};

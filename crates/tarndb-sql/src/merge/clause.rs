@@ -23,7 +23,7 @@ pub(super) enum Cell {
     /// The table's rules.
     Omitted,
     /// An expression.
-    Given(Expr),
+    Given(Box<Expr>),
 }
 
 /// What a clause does.
@@ -156,7 +156,7 @@ impl Resolver<'_> {
                     Ident::with_quote('"', self.names.source),
                     Ident::with_quote('"', name),
                 ];
-                return Ok(Cell::Given(Expr::CompoundIdentifier(qualified)));
+                return Ok(Cell::Given(Box::new(Expr::CompoundIdentifier(qualified))));
             }
             if self.evolve || self.rules.fills(place) {
                 return Ok(lacking.clone());
@@ -229,6 +229,6 @@ impl Resolver<'_> {
 fn given(expr: &Expr) -> Cell {
     match is_default(expr) {
         true => Cell::Omitted,
-        false => Cell::Given(expr.clone()),
+        false => Cell::Given(Box::new(expr.clone())),
     }
 }

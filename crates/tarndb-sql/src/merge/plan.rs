@@ -74,7 +74,7 @@ pub(super) fn query(
         exprs.extend(clause.condition.clone());
         for cell in clause.cells().unwrap_or_default() {
             if let Cell::Given(expr) = cell {
-                exprs.push(expr.clone());
+                exprs.push(expr.as_ref().clone());
             }
         }
     }

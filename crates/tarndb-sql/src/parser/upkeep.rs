@@ -13,7 +13,7 @@ use crate::error::SqlError;
 #[derive(Clone, Debug)]
 pub enum Upkeep {
     /// OPTIMIZE.
-    Optimize(Optimize),
+    Optimize(Box<Optimize>),
     /// CHECKPOINT.
     Checkpoint {
         /// The table; `None`: DATABASE.
@@ -53,7 +53,7 @@ pub struct Optimize {
 /// OPTIMIZE, CHECKPOINT or ANALYZE, when the statement is one.
 pub(super) fn statement(cursor: &mut Cursor<'_>) -> Result<Option<Upkeep>, SqlError> {
     Ok(Some(if cursor.word("optimize") {
-        Upkeep::Optimize(optimize(cursor)?)
+        Upkeep::Optimize(Box::new(optimize(cursor)?))
     } else if cursor.word("checkpoint") {
         let name = match cursor.is_end() || cursor.word("database") {
             true => None,
