@@ -136,7 +136,7 @@ mod tests {
         let mut settled = Box::pin(staged.settled());
         assert!(settled.as_mut().now_or_never().is_none());
         go.send(()).unwrap();
-        assert_eq!(settled.await, [key.clone()]);
+        assert_eq!(settled.await, std::slice::from_ref(&key));
         assert!(store.get(&key).await.unwrap().is_some());
     }
 

@@ -58,6 +58,10 @@ pub(crate) fn plan(
     bins
 }
 
+/// A file that is in order already is small below this share only: how large sorted rows become is
+/// known too late, and nothing should be put in order again and again.
+const SMALL_CLUSTERED: u64 = 4;
+
 /// All bins that a clustering puts in order, by partition: as large as one transaction may be, for
 /// the larger the files that are sorted together, the narrower the new ones. Where files are
 /// `marked`, those that bear the mark already, are large enough and have few deleted rows are
@@ -72,7 +76,14 @@ pub(crate) fn plan_clustered(
     let is_clustered = |file: &DataFile| marked && file.clustering_provider.is_some();
     let mut partitions: BTreeMap<_, Vec<Arc<DataFile>>> = BTreeMap::new();
     for file in files {
-        if !is_clustered(&file) || is_candidate(&file, target_bytes, options) {
+        let due = match is_clustered(&file) {
+            true => {
+                let small = file.size_bytes < target_bytes / SMALL_CLUSTERED;
+                options.all || small || has_many_deleted(&file, options)
+            }
+            false => true,
+        };
+        if due {
             let partition = partitions.entry(file.partition_values.clone());
             partition.or_default().push(file);
         }
