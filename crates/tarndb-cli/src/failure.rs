@@ -32,7 +32,7 @@ pub(crate) struct Failure {
     shown: Vec<String>,
     advice: Option<String>,
     /// Line and column of the script, from 1, where a statement has it.
-    position: Option<(usize, usize)>,
+    position: Option<Box<(usize, usize)>>,
 }
 
 impl Failure {
@@ -120,7 +120,7 @@ impl Failure {
     /// The failure of one statement of `text`: shows its line with a caret below the place.
     pub(crate) fn of_statement(error: &tarndb::Error, text: &str, origin: Option<&str>) -> Self {
         let mut failure = Self::from(error);
-        if let Some(position) = failure.position {
+        if let Some(position) = failure.position.as_deref().copied() {
             failure.show(position, text, origin);
         }
         failure
@@ -145,7 +145,8 @@ impl Failure {
         text: &str,
         origin: Option<&str>,
     ) -> Self {
-        if let Some(position) = self.position.filter(|_| self.shown.is_empty()) {
+        let position = self.position.as_deref().copied();
+        if let Some(position) = position.filter(|_| self.shown.is_empty()) {
             self.show(position, text, origin);
             return self;
         }
@@ -210,7 +211,7 @@ impl From<&tarndb::Error> for Failure {
             place: error.context().map(str::to_owned),
             shown: Vec::new(),
             advice: Some(error.advice().to_owned()).filter(|text| !text.is_empty()),
-            position: error.position(),
+            position: error.position().map(Box::new),
         }
     }
 }

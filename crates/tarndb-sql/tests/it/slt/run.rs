@@ -57,7 +57,7 @@ impl Runner {
             .split_once('/')
             .map_or("", |(process, _)| process);
         if !self.processes.contains_key(process) {
-            let db = reopened(&self.processes[""]).await;
+            let db = reopened(self.processes.get("").unwrap()).await;
             self.processes.insert(process.to_owned(), db);
         }
         let db = &self.processes[process];
