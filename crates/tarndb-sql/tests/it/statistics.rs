@@ -13,8 +13,9 @@ async fn log_and_files_agree(session: &mut tarndb_sql::Session, table: &str, col
     assert_eq!(rows(session, &every).await, by_rows, "{every}");
     let cells = by_rows.split('|').collect::<Vec<_>>();
     let count = rows(session, &format!("SELECT count(*) FROM {table}")).await;
-    assert_eq!(count, cells[0], "{table}");
-    for (asked, expected) in asked.iter().zip(cells[1..].chunks(3)) {
+    let (counted, bounds) = cells.split_first().unwrap();
+    assert_eq!(&count, counted, "{table}");
+    for (asked, expected) in asked.iter().zip(bounds.chunks(3)) {
         let query = format!("SELECT {asked} FROM {table}");
         assert_eq!(rows(session, &query).await, expected.join("|"), "{query}");
     }

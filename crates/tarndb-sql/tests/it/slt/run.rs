@@ -60,7 +60,7 @@ impl Runner {
             let db = reopened(self.processes.get("").unwrap()).await;
             self.processes.insert(process.to_owned(), db);
         }
-        let db = &self.processes[process];
+        let db = self.processes.get(process).unwrap();
         self.sessions
             .entry(connection.to_owned())
             .or_insert_with(|| session(db))
