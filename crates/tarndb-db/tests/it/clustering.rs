@@ -274,7 +274,8 @@ async fn without_a_map_the_later_one_runs_again() {
     assert_eq!(report.row_maps_left_out, 1);
     assert_conflict(txn.commit().await, true);
     assert_eq!(rows(&db, id).await, all_pairs());
-    // Ours second.
+    // Ours second; another order, for in theirs the rows lie already.
+    let order = by(&["n"], false);
     let first = std::sync::atomic::AtomicBool::new(true);
     let meanwhile = InMemory(|rows: RecordBatch| {
         let (other, first) = (
