@@ -26,7 +26,7 @@ from tarndb import Tarn, binary  # noqa: E402
 FOUND, USAGE, INVALID, NOT_FOUND, UNSUPPORTED, CORRUPT, DIVERGED = 1, 2, 3, 4, 8, 9, 10
 UNAVAILABLE, EXHAUSTED, READ_ONLY = 11, 14, 15
 # Kinds of findings that `check` was seen to tell, such as `file.missing`.
-KIND = r"\b(?:log|checkpoint|hint|inline|staged|published|table|file|vector|stats)\.[a-z]+\b(?!\.)"
+KIND = r"\b(?:log|checkpoint|hint|inline|staged|published|table|file|vector|stats|tag)\.[a-z]+\b(?!\.)"
 SEEN = set()
 ROWS = "SELECT count(*), sum(id), count(DISTINCT s) FROM orders"
 
@@ -288,9 +288,9 @@ def case_unknown_writer_feature_of_the_log(make):
 def case_unknown_action_of_the_log(make):
     tarn = make(young)
     path = records(tarn)[-1]
-    path.write_text(path.read_text() + '{"createView":{"schema":"main","name":"v"}}\n')
+    path.write_text(path.read_text() + '{"createIndex":{"schema":"main","name":"v"}}\n')
     says(read(tarn), 0)
-    says(write(tarn), UNSUPPORTED, "createView")
+    says(write(tarn), UNSUPPORTED, "createIndex")
 
 
 def case_data_file_in_a_record_is_shorter_than_its_entry_says(make):
@@ -333,6 +333,13 @@ def case_checkpoint_lies_about_a_table_version(make):
     kept(before, tarn)
     path.unlink()
     assert int(tarn.rows(ROWS)[0][0]) == int(make(old).rows(ROWS)[0][0]), "the records alone do not suffice"
+
+
+def case_checkpoint_of_a_tag_is_gone(make):
+    tarn = make(old)
+    tarn.sql("CREATE TAG kept")
+    catalog_checkpoint(tarn).unlink()
+    says(check(tarn), FOUND, "tag.checkpoint", "kept")
 
 
 def case_checkpoint_hides_a_table(make):
