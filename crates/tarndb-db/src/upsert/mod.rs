@@ -19,8 +19,8 @@ use futures::stream::BoxStream;
 use futures::{Stream, TryStreamExt as _};
 use tarndb_table::parquet::read::{ReadOptions, read_file_rows};
 use tarndb_table::{
-    ChangeWriter, DataFile, Field, KeyColumns, LiveRows, Origin, RowRules, RowSet, Schema,
-    Supplied, Supply, TableError, TableState, matching_files,
+    ChangeWriter, DataFile, Field, LiveRows, Origin, RowRules, RowSet, Schema, Supplied, Supply,
+    TableError, TableState, matching_files,
 };
 use tarndb_txn::Operation;
 use tarndb_types::TableId;
@@ -96,13 +96,9 @@ impl Transaction {
     {
         let name = self.entry(id)?.display_name();
         let state = self.table(id).await?;
-        let key = KeyColumns::new(&state.schema, on).map_err(DbError::table(name.as_str()))?;
-        self.check_key(id, &key)?;
-        let bytes_max = self.inner().options.upsert_bytes_max;
         let rules = self.rules_of(id, &state)?;
-        let mut collected = Source::new(key, bytes_max, DoubledKeys::Refused);
-        collected.collect(&name, &state.schema, source).await?;
-        let source = collected;
+        let sought = self.seek_keys(id, on, DoubledKeys::Refused, source).await?;
+        let source = sought.0;
         if source.is_empty() {
             return Ok(UpsertReport::default());
         }

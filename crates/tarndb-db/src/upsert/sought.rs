@@ -30,7 +30,7 @@ pub enum DoubledKeys {
 }
 
 /// The rows of a source and their keys, in memory.
-pub struct SoughtKeys(Source);
+pub struct SoughtKeys(pub(super) Source);
 
 impl fmt::Debug for SoughtKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
