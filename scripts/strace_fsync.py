@@ -262,8 +262,11 @@ def failing(folder, first_failure):
     done = traced(folder / "trace", inject, tarn.command("--format", "csv", "sql", "-"), text)
     told = [line for line in done.stdout.splitlines() if line.startswith("done ")]
     assert done.returncode != 101 and "panicked" not in done.stderr, f"exit {done.returncode}: {done.stderr}"
-    # strace counts by thread, so that a run may end before any of them comes to the one that fails.
-    assert (done.returncode == 0) == (len(told) == 6), f"exit {done.returncode}, {len(told)} acknowledged"
+    # strace counts by thread: none may come to the one that fails, or only after all is acknowledged, when
+    # the tables' logs are published. That is told at the end, and takes nothing back.
+    unpublished = "error: committed versions could not be published" in done.stderr
+    expected = len(told) == 6 if done.returncode == 0 or unpublished else len(told) < 6
+    assert expected, f"exit {done.returncode}, {len(told)} acknowledged: {done.stderr[-2000:]}"
     found = [int(row[0]) for row in tarn.rows("SELECT id FROM a ORDER BY id")]
     # The one in flight may be there or not.
     assert found in ([*range(len(told))], [*range(len(told) + 1)]), f"{len(told)} acknowledged, {found} are there"
