@@ -2,16 +2,16 @@
 # The figures of docs/performance.md, measured in a release build of the harness.
 #
 # usage: scripts/bench.sh [SECTION ..]     all sections unless some are named:
-#        retries goodput group reading stream open merge
+#        retries goodput group reading stream open merge dml tpch
 #
-# One line of JSON per measurement on stdout. The harness needs no query engine: its build
-# takes minutes the first time, in a target folder of its own.
+# One line of JSON per measurement on stdout. The harness needs no query engine: its build takes
+# minutes the first time, in a target folder of its own; merge, dml and tpch build the program too.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 export CARGO_TARGET_DIR=${TARNDB_BENCH_TARGET:-$HOME/.cache/tarndb/t-release}
-wanted=${*:-retries goodput group reading stream open merge}
+wanted=${*:-retries goodput group reading stream open merge dml tpch}
 
 if [ -z "${TARNDB_BENCH_BIN:-}" ]; then
     nice -n 10 cargo build --quiet --release -p tarndb-bench >&2
@@ -39,20 +39,25 @@ if [[ " $wanted " == *" open "* ]]; then
     python=$(scripts/setup_venv.sh)
     run open "$python" scripts/bench_open.py
 fi
+# The rest needs the query engine: a release build, once some 20 minutes on two cores.
+with_engine() {
+    [ -n "${TARNDB_BIN:-}" ] && [ -n "${TARNDB_QUERIES_BIN:-}" ] && return
+    nice -n 10 cargo build --quiet --release -p tarndb-cli -p tarndb-sql --bins --examples >&2
+    export TARNDB_BIN=${TARNDB_BIN:-$CARGO_TARGET_DIR/release/tarndb}
+    export TARNDB_QUERIES_BIN=${TARNDB_QUERIES_BIN:-$CARGO_TARGET_DIR/release/examples/queries}
+}
 if [[ " $wanted " == *" merge "* ]]; then
-    # Needs the query engine: a release build of the program, once some 20 minutes.
-    if [ -z "${TARNDB_BIN:-}" ]; then
-        nice -n 10 cargo build --quiet --release --workspace >&2
-        export TARNDB_BIN=$CARGO_TARGET_DIR/release/tarndb
-    fi
+    with_engine
     python=$(scripts/setup_venv.sh)
     run merge "$python" scripts/bench_merge.py
 fi
+if [[ " $wanted " == *" dml "* ]]; then
+    with_engine
+    python=$(scripts/setup_venv.sh bench)
+    run dml "$python" scripts/bench_dml.py
+fi
 if [[ " $wanted " == *" tpch "* ]]; then
-    if [ -z "${TARNDB_QUERIES_BIN:-}" ]; then
-        nice -n 10 cargo build --quiet --release -p tarndb-sql --example queries >&2
-        export TARNDB_QUERIES_BIN=$CARGO_TARGET_DIR/release/examples/queries
-    fi
+    with_engine
     # DuckDB's tpch extension is among the clients of the interop suite.
     python=$(scripts/setup_venv.sh)
     run tpch "$python" scripts/bench_tpch.py
