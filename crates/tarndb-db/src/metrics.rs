@@ -123,6 +123,7 @@ const fn reason_name(reason: &Reason) -> &'static str {
         | Reason::NameTaken { .. }
         | Reason::ViewChanged { .. }
         | Reason::TagChanged { .. }
+        | Reason::SourceDetached { .. }
         | Reason::LocationTaken { .. } => "catalog",
         Reason::SchemaReplaced { .. }
         | Reason::RequiredColumn { .. }

@@ -86,6 +86,7 @@ pub(crate) fn table(
         | Rule::SameTableName
         | Rule::SameView
         | Rule::SameTag
+        | Rule::SharesFiles
         | Rule::NameRead => Outcome::Conflict(Reason::IdTaken),
     }
 }

@@ -226,9 +226,13 @@ pub enum CatalogEffect {
         name: String,
         /// Where its files are: a path in the database, or a URL.
         location: String,
+        /// Tables whose files it shares (a shallow clone).
+        shares: Vec<TableId>,
     },
     /// A table disappears.
     DropTable {
+        /// Its files are another's concern from now on; else they stay for as long as clones need them.
+        detached: bool,
         /// Its identity.
         id: TableId,
         /// Its schema.

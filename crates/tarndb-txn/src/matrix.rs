@@ -61,8 +61,8 @@ use Rule::{
     Renamed as RNAM, RequiredColumn as REQ_, RowMap as MAP_, RowsRead as RROW, SameAppTxn as APP_,
     SameColumn as COL_, SameComment as TEXT, SameFiles as FILE, SameKey as KEY_, SameRows as ROWS,
     SameSchema as SCH_, SameSchemaName as SAME, SameTableName as NAME, SameTag as TAG_,
-    SameView as VIEW, SchemaReplaced as REPL, TakesHead as HEAD, TouchedFiles as TOUC,
-    Widened as WIDE,
+    SameView as VIEW, SchemaReplaced as REPL, SharesFiles as SHAR, TakesHead as HEAD,
+    TouchedFiles as TOUC, Widened as WIDE,
 };
 
 /// Rules of tables that the database manages.
@@ -100,8 +100,8 @@ pub static MANAGED: Matrix = Matrix {
         // theirs:           +sch  -sch  +tab  -tab  name  +view -view +tag  -tag
         /* +schema      */ [SAME, SAME, ____, ____, ____, ____, ____, ____, ____],
         /* -schema      */ [SAME, SAME, INSC, INSC, INSC, INSC, INSC, ____, ____],
-        /* +table       */ [____, INSC, NAME, ____, NAME, NAME, ____, ____, ____],
-        /* -table       */ [____, INSC, ____, ____, ____, ____, ____, ____, ____],
+        /* +table       */ [____, INSC, NAME, SHAR, NAME, NAME, ____, ____, ____],
+        /* -table       */ [____, INSC, SHAR, ____, ____, ____, ____, ____, ____],
         /* rename       */ [____, INSC, NAME, ____, NAME, NAME, ____, ____, ____],
         /* +view        */ [____, INSC, NAME, ____, NAME, NAME, ____, ____, ____],
         /* -view        */ [____, INSC, ____, ____, ____, ____, VIEW, ____, ____],

@@ -225,6 +225,11 @@ pub enum Reason {
         /// Table.
         name: String,
     },
+    /// One side detached the table whose files the other's new table shares.
+    SourceDetached {
+        /// We did.
+        by_us: bool,
+    },
     /// They dropped or replaced the view that we drop or replace.
     ViewChanged {
         /// Schema.
@@ -280,6 +285,7 @@ impl Reason {
             | Self::ColumnUsed { .. }
             | Self::Widened { .. }
             | Self::CatalogChanged { .. }
+            | Self::SourceDetached { .. }
             | Self::NameChanged { .. } => true,
             Self::OverwrittenMove
             | Self::Column { .. }
@@ -399,6 +405,12 @@ impl fmt::Display for Reason {
                     "the catalog was taken back as a whole, and theirs {change}"
                 )
             }
+            Self::SourceDetached { by_us: false } => {
+                f.write_str("the table whose files this transaction's clone shares was detached")
+            }
+            Self::SourceDetached { by_us: true } => f.write_str(
+                "a clone was made that shares files of the table that this transaction detaches",
+            ),
             Self::TagChanged { name } => write!(f, "the tag {name} was created or dropped"),
             Self::NameTaken { schema, name } => write!(f, "the name {schema}.{name} is taken"),
             Self::LocationTaken { ours, theirs } => {

@@ -90,6 +90,8 @@ rules! {
         drops or renames a table or view",
     SameTableName "name" "incompatible when both take the same name, or places of which one lies \
         in the other",
+    SharesFiles "shares" "retryable when one side detaches the table whose files the other's new \
+        table shares, otherwise compatible",
     SameView "view" "incompatible when both drop or replace the view of the same name",
     SameTag "tag" "incompatible when both create or drop the tag of the same name",
     NameRead "lookup" "retryable under serializable when a name that was looked up now means \

@@ -16,7 +16,7 @@ use tarndb_txn::{
 };
 use tarndb_types::{DbVersion, TableId, TimestampMs};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, parse_bases};
 use crate::compact::row_map;
 use crate::database::Inner;
 use crate::error::DbError;
@@ -218,8 +218,12 @@ fn add_catalog_effect(
             schema,
             name,
             location,
+            bases,
             ..
         } => {
+            let bases = parse_bases(bases).unwrap_or_default();
+            let shares = bases.iter().filter_map(|base| catalog.at_location(base));
+            let shares = shares.map(|table| table.id).collect();
             let (schema, name, location) = (schema.clone(), name.clone(), location.clone());
             let id = *id;
             effects.tables.entry(id).or_default().created = true;
@@ -228,6 +232,7 @@ fn add_catalog_effect(
                 schema,
                 name,
                 location,
+                shares,
             });
         }
         Action::DropTable { id } | Action::DetachTable { id } => {
@@ -237,6 +242,7 @@ fn add_catalog_effect(
                 id: *id,
                 schema,
                 name,
+                detached: matches!(action, Action::DetachTable { .. }),
             });
         }
         Action::AttachTable(attach) => {
@@ -246,6 +252,7 @@ fn add_catalog_effect(
                 schema: attach.schema.clone(),
                 name: attach.name.clone(),
                 location: attach.location.clone(),
+                shares: Vec::new(),
             });
         }
         Action::RenameTable {
@@ -272,6 +279,7 @@ fn add_catalog_effect(
                 schema: undrop.schema.clone(),
                 name: undrop.name.clone(),
                 location: location.unwrap_or_default(),
+                shares: Vec::new(),
             });
         }
         Action::CreateView(view) => effects.catalog.push(CatalogEffect::CreateView {

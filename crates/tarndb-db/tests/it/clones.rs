@@ -540,3 +540,27 @@ async fn metrics_and_parameters_of_a_clone_are_told() {
     }
     assert_eq!(Operation::Clone.name(), "CLONE");
 }
+
+/// The other order, a detach that meets a clone, is in the matrix of `tarndb-txn`.
+#[tokio::test]
+async fn a_clone_whose_source_is_detached_meanwhile_is_a_conflict_that_says_so() {
+    let world = World::new();
+    let db = Database::create(world.store(), stored()).await.unwrap();
+    let id = create_table(&db, "t").await;
+    insert(&db, id, &[(1, 1)]).await;
+    let mut cloning = begin(&db).await;
+    clone_in(&mut cloning, id, "c", true, None).await.unwrap();
+    world.open().await.detach_table(id).await.unwrap();
+    let error = cloning.commit().await.unwrap_err();
+    let is_retryable = matches!(
+        error,
+        DbError::Conflict {
+            retryable: true,
+            ..
+        }
+    );
+    assert!(is_retryable, "{error}");
+    assert!(error.to_string().contains("was detached"), "{error}");
+    let mut again = begin(&db).await;
+    clone_in(&mut again, id, "c", true, None).await.unwrap_err();
+}

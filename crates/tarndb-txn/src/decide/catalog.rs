@@ -20,6 +20,7 @@ pub(crate) fn changes(matrix: &Matrix, ours: &CatalogEffect, theirs: &CatalogEff
         Some(Rule::SameSchemaName) => same_schema_name(ours, theirs),
         Some(Rule::InSchema) => in_schema(ours, theirs),
         Some(Rule::SameTableName) => same_table_name(ours, theirs),
+        Some(Rule::SharesFiles) => shares_files(ours, theirs),
         Some(Rule::SameTag) => same_tag(ours, theirs),
         Some(Rule::SameView) => same_view(ours, theirs),
         _ => Outcome::Conflict(Reason::IdTaken),
@@ -136,6 +137,23 @@ fn same_view(ours: &CatalogEffect, theirs: &CatalogEffect) -> Outcome {
         }
         _ => Outcome::Compatible,
     }
+}
+
+fn shares_files(ours: &CatalogEffect, theirs: &CatalogEffect) -> Outcome {
+    let shared = |created: &CatalogEffect, dropped: &CatalogEffect| match (created, dropped) {
+        (
+            CatalogEffect::CreateTable { shares, .. },
+            CatalogEffect::DropTable { id, detached, .. },
+        ) => *detached && shares.contains(id),
+        _ => false,
+    };
+    if shared(ours, theirs) {
+        return Outcome::Conflict(Reason::SourceDetached { by_us: false });
+    }
+    if shared(theirs, ours) {
+        return Outcome::Conflict(Reason::SourceDetached { by_us: true });
+    }
+    Outcome::Compatible
 }
 
 /// The name that a change takes, and the place when it takes one.

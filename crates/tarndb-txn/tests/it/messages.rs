@@ -328,6 +328,7 @@ fn catalog_names_schema_and_name() {
             schema: "main".into(),
             name,
             location,
+            shares: Vec::new(),
         };
         Effects {
             catalog: vec![effect],

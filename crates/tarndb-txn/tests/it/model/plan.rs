@@ -245,10 +245,12 @@ impl Db {
             }
             Act::Drop => {
                 let (schema, name) = table.name.clone();
-                change
-                    .effects
-                    .catalog
-                    .push(CatalogEffect::DropTable { id, schema, name });
+                change.effects.catalog.push(CatalogEffect::DropTable {
+                    id,
+                    schema,
+                    name,
+                    detached: false,
+                });
             }
             Act::Rename((to_schema, to)) => {
                 let (schema, from) = table.name.clone();
@@ -281,6 +283,7 @@ impl Db {
                     schema,
                     name,
                     location,
+                    shares: Vec::new(),
                 });
                 change.effects.tables.entry(id).or_default().created = true;
             }
@@ -291,6 +294,7 @@ impl Db {
                 for (id, table) in self.tables.iter().filter(|(_, t)| t.name.0 == *schema) {
                     let (schema, name) = table.name.clone();
                     catalog.push(CatalogEffect::DropTable {
+                        detached: false,
                         id: *id,
                         schema,
                         name,
