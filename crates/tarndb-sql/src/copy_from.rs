@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use tarndb_db::Transaction;
 
 use crate::error::SqlError;
+use crate::function::files::missing;
 use crate::import::{Format, ImportFile, ImportOptions};
 use crate::name::Spelling;
 use crate::outcome::Outcome;
@@ -130,9 +131,13 @@ fn paths(source: &str, local: &str) -> Result<Vec<PathBuf>, SqlError> {
         path: source.to_owned(),
         reason,
     };
+    let path = PathBuf::from(local);
     // A file may be called like a pattern.
-    if !local.contains(['*', '?', '[']) || PathBuf::from(local).is_file() {
-        return Ok(vec![PathBuf::from(local)]);
+    if !local.contains(['*', '?', '[']) || path.is_file() {
+        return match path.exists() {
+            true => Ok(vec![path]),
+            false => Err(missing(source)),
+        };
     }
     let options = glob::MatchOptions {
         require_literal_separator: true,
@@ -151,7 +156,7 @@ fn paths(source: &str, local: &str) -> Result<Vec<PathBuf>, SqlError> {
         }
     }
     match files.is_empty() {
-        true => Err(failed("no such file".to_owned())),
+        true => Err(missing(source)),
         false => Ok(files),
     }
 }

@@ -16,7 +16,7 @@ use tarndb_types::{TableId, Uuid};
 use crate::alter::comment_change;
 use crate::catalog::INFORMATION_SCHEMA;
 use crate::dml::Change;
-use crate::dml::insert::fill;
+use crate::dml::insert::{by_position, fill};
 use crate::dml::write::Destination;
 use crate::engine::DEFAULT_SCHEMA;
 use crate::error::SqlError;
@@ -267,7 +267,10 @@ impl Change<'_> {
             return Ok(None);
         };
         let plan = self.scope().physical(&planned).await?;
-        let destination = Destination::of_table(self.txn, id, self.options).await?;
+        let mut destination = Destination::of_table(self.txn, id, self.options).await?;
+        if !create.columns.is_empty() {
+            destination = by_position(destination, &plan)?;
+        }
         let written = fill(self, &destination, plan, &planned).await?;
         self.note_reads(&planned);
         let rows = written.rows;
@@ -299,7 +302,7 @@ impl Change<'_> {
         planned: Option<&Planned>,
     ) -> Result<NewTable, SqlError> {
         let failed = SqlError::table(&create.name);
-        let mut schema = match planned {
+        let mut schema = match planned.filter(|_| create.columns.is_empty()) {
             None => Schema {
                 fields: create.columns.iter().map(field).collect(),
             },

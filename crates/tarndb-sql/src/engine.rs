@@ -30,6 +30,7 @@ use crate::options::SessionOptions;
 use crate::provider::damage::NameDamage;
 use crate::provider::float_bounds::NoFloatBounds;
 use crate::provider::pushdown::ByUniqueName;
+use crate::provider::yielding::YieldingJoins;
 use crate::rewrite::analyzer_rules;
 use crate::types::TableTypes;
 
@@ -82,6 +83,7 @@ impl Engine {
         let mut rules = ByUniqueName::around(PhysicalOptimizer::new().rules);
         rules.push(Arc::new(NoFloatBounds));
         rules.push(Arc::new(NameDamage));
+        rules.push(Arc::new(YieldingJoins));
         let mut builder = SessionStateBuilder::new()
             .with_analyzer_rules(analyzer_rules())
             .with_physical_optimizer_rules(rules)

@@ -208,8 +208,8 @@ impl Session {
             Mode::Auto => {
                 self.mode = Mode::Auto;
                 self.engine.functions.pins.clear();
-                if self.change_as_of(&statement.statement).boxed().await? {
-                    return Ok(Outcome::Done { tag: "SET" });
+                if let Some(tag) = self.change_as_of(&statement.statement).boxed().await? {
+                    return Ok(Outcome::Done { tag });
                 }
                 if let Statement::Convert { url, partitions } = &statement.statement {
                     let (notice, outcome) = native::convert(&self.storage, url, partitions)

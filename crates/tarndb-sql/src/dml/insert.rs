@@ -116,6 +116,25 @@ pub(crate) async fn plan_insert(
     Ok((destination.with_supplied(supplied), planned, plan))
 }
 
+/// The table to which a query's columns go one by one, as an INSERT that names none.
+pub(crate) fn by_position(
+    destination: Destination,
+    plan: &Arc<dyn ExecutionPlan>,
+) -> Result<Destination, SqlError> {
+    let expected = destination.schema.fields.len();
+    let given = plan.schema().fields().len();
+    if given != expected {
+        let table = destination.name.to_string();
+        return Err(SqlError::InsertWidth {
+            table,
+            expected,
+            given,
+        });
+    }
+    let supplied = Supplied::new(vec![Supply::Given; expected]);
+    Ok(destination.with_supplied(supplied))
+}
+
 /// Plans the query; the cells of VALUES are assigned one by one. Also returns its columns in
 /// which every row says DEFAULT.
 async fn plan_query(

@@ -240,10 +240,17 @@ fn check_there(path: &str) -> Result<(), SqlError> {
     if local.contains("://") || is_pattern || std::path::Path::new(local).exists() {
         return Ok(());
     }
-    Err(SqlError::File {
-        path: path.to_owned(),
-        reason: "no such file".to_owned(),
-    })
+    Err(missing(path))
+}
+
+/// No file is called so, and none is meant by the pattern.
+pub(crate) fn missing(path: &str) -> SqlError {
+    SqlError::Engine {
+        message: format!("file {path}: no such file"),
+        sqlstate: "58P01",
+        kind: tarndb_db::ErrorKind::NotFound,
+        hint: None,
+    }
 }
 
 /// Makes the bucket of a URL known to the engine.

@@ -7,7 +7,7 @@
 
 pub(crate) mod alias;
 mod delta;
-mod files;
+pub(crate) mod files;
 pub(crate) mod now;
 pub(crate) mod travel;
 pub(crate) mod version;
@@ -19,13 +19,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::catalog::TableProvider;
 use datafusion::common::Result;
-use datafusion::common::TableReference;
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, col};
+use datafusion::logical_expr::{self, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, ObjectName, Query, TableFactor, UnaryOperator, Value,
     Visit, Visitor,
@@ -434,6 +434,17 @@ fn tell_apart(plan: LogicalPlan, name: &str) -> Result<LogicalPlan> {
     .map(|plan| plan.data)
 }
 
+/// A column under a name; as it is where that is its own, for the engine confuses a struct that
+/// is called anew by its own name with itself when a field of it is read.
+pub(crate) fn named(column: Column, name: String) -> logical_expr::Expr {
+    let is_own = column.name == name;
+    let column = logical_expr::Expr::Column(column);
+    match is_own {
+        true => column,
+        false => column.alias(name),
+    }
+}
+
 /// Folds the column names of a plan, noting how they are spelled.
 fn fold_columns(plan: LogicalPlan, spelling: &mut Spelling) -> Result<LogicalPlan, SqlError> {
     let mut folded = BTreeSet::new();
@@ -444,7 +455,7 @@ fn fold_columns(plan: LogicalPlan, spelling: &mut Spelling) -> Result<LogicalPla
         if !folded.insert(name.clone()) {
             return Err(SqlError::DuplicateColumn { name: column.name });
         }
-        exprs.push(col(column).alias(name));
+        exprs.push(named(column, name));
     }
     LogicalPlanBuilder::from(plan)
         .project(exprs)

@@ -36,15 +36,18 @@ pub(crate) struct AsOf {
 }
 
 impl Session {
-    /// SET tarndb.as_of and its RESET; false for other settings.
-    pub(crate) async fn change_as_of(&mut self, statement: &Statement) -> Result<bool, SqlError> {
+    /// SET tarndb.as_of and its RESET, and what was done; `None` for other settings.
+    pub(crate) async fn change_as_of(
+        &mut self,
+        statement: &Statement,
+    ) -> Result<Option<&'static str>, SqlError> {
         let value = match statement {
             Statement::Set { name, value } if name == AS_OF => value,
             Statement::Reset { name } if name == AS_OF => {
                 self.as_of = None;
-                return Ok(true);
+                return Ok(Some("RESET"));
             }
-            _ => return Ok(false),
+            _ => return Ok(None),
         };
         let wanted = parse(value)?;
         let newest = self.db.snapshot().await?;
@@ -52,7 +55,7 @@ impl Session {
         let snapshot = self.db.snapshot_at(version).await?;
         let text = value.clone();
         self.as_of = Some(AsOf { text, snapshot });
-        Ok(true)
+        Ok(Some("SET"))
     }
 
     /// Refuses what changes something while an older version is read.

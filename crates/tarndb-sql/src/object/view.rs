@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use datafusion::catalog::view::ViewTable;
 use datafusion::common::Column;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tarndb_db::{ViewColumn, ViewDefinition, ViewEntry};
@@ -20,6 +20,7 @@ use tarndb_db::{ViewColumn, ViewDefinition, ViewEntry};
 use crate::dml::Change;
 use crate::engine::DEFAULT_SCHEMA;
 use crate::error::{SqlError, translate::translate};
+use crate::function::named;
 use crate::name::{Spelling, fold, near, same};
 use crate::outcome::Outcome;
 use crate::parser::{self, CreateView, Statement, TableName};
@@ -135,8 +136,7 @@ impl Scope<'_> {
                 table: None,
                 near: Vec::new(),
             })?;
-            let column_of = Expr::Column(Column::from((qualifier, field)));
-            Ok(column_of.alias(fold(&column.name)))
+            Ok(named(Column::from((qualifier, field)), fold(&column.name)))
         });
         let columns = columns.collect::<Result<Vec<_>, SqlError>>()?;
         LogicalPlanBuilder::from(plan)

@@ -248,10 +248,6 @@ fn create_table(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, 
     }
     match (&table.query, table.columns.is_empty()) {
         (None, true) => Err(cursor.expected("the columns in brackets, or AS and a query")),
-        (Some(_), false) => {
-            Err(cursor
-                .error("columns and AS query exclude each other: the query names the columns"))
-        }
         _ => Ok(Statement::CreateTable(Box::new(table))),
     }
 }

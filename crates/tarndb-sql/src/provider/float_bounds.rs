@@ -30,10 +30,12 @@ impl PhysicalOptimizerRule for NoFloatBounds {
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = plan.transform_up(|node| {
-            Ok(match without_floats(&node) {
-                Some(scan) => Transformed::yes(scan),
-                None => Transformed::no(node),
-            })
+            Ok(
+                match narrowed(&node, |part, schema| !reads_floats(part, schema)) {
+                    Some(scan) => Transformed::yes(scan),
+                    None => Transformed::no(node),
+                },
+            )
         });
         plan.map(|plan| plan.data)
     }
@@ -47,15 +49,19 @@ impl PhysicalOptimizerRule for NoFloatBounds {
     }
 }
 
-/// The scan with a smaller predicate; `None` when nothing changes.
-fn without_floats(node: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+/// The scan with those conjuncts of its predicate that are kept; `None` when that is all of them.
+/// The filter above the scan has all in any case.
+pub(super) fn narrowed(
+    node: &Arc<dyn ExecutionPlan>,
+    keep: impl Fn(&Arc<dyn PhysicalExpr>, &SchemaRef) -> bool,
+) -> Option<Arc<dyn ExecutionPlan>> {
     let scan = node.downcast_ref::<DataSourceExec>()?;
     let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
     let source = config.file_source().downcast_ref::<ParquetSource>()?;
     let predicate = config.file_source().filter()?;
     let schema = Arc::clone(config.file_source().table_schema().table_schema());
     let parts = split_conjunction(&predicate);
-    let kept = parts.iter().filter(|part| !reads_floats(part, &schema));
+    let kept = parts.iter().filter(|part| keep(part, &schema));
     let kept = kept.map(|part| Arc::clone(part)).collect::<Vec<_>>();
     if kept.len() == parts.len() {
         return None;

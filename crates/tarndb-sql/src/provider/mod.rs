@@ -7,6 +7,7 @@
 
 mod counted;
 pub(crate) mod damage;
+mod equations;
 pub(crate) mod float_bounds;
 pub(crate) mod kept;
 mod own;
@@ -19,6 +20,7 @@ mod scan;
 mod selection;
 pub(crate) mod sought;
 mod statistics;
+pub(crate) mod yielding;
 
 use std::sync::Arc;
 

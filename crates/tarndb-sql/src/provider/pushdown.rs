@@ -15,6 +15,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::provider::equations;
+
 /// The engine's rule, part by part.
 #[derive(Debug)]
 pub(crate) struct ByUniqueName(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
@@ -64,7 +66,7 @@ impl PhysicalOptimizerRule for ByUniqueName {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.push(plan, config)
+        equations::of_columns(self.push(plan, config)?)
     }
 
     fn name(&self) -> &str {

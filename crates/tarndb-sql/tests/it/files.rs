@@ -65,7 +65,7 @@ async fn csv_functions_take_options() {
     assert_eq!(error.sqlstate(), "42883");
     let error = err(&mut session, &format!("SELECT * FROM '{path}/none.csv'")).await;
     assert!(error.to_string().contains("none.csv"), "{error}");
-    assert_eq!(error.sqlstate(), "58030");
+    assert_eq!(error.sqlstate(), "58P01");
 }
 
 #[tokio::test]

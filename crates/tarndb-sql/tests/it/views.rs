@@ -264,3 +264,25 @@ async fn information_schema_tells_of_views_and_of_those_that_do_not_work() {
         "broken|SELECT a FROM gone; v|SELECT id, amount * 2 AS Twice FROM sales"
     );
 }
+
+/// The engine took a struct column that is called anew by its own name for two.
+#[tokio::test]
+async fn a_field_of_a_struct_is_read_through_a_view_and_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.parquet").display().to_string();
+    let mut session = setup(
+        "CREATE TABLE t AS SELECT {'a': {'b': 1}} AS s, 7 AS id; CREATE VIEW v AS SELECT s, id FROM t;
+         CREATE VIEW c AS SELECT {'a': {'b': 1}} AS s; CREATE VIEW r (q) AS SELECT s FROM t",
+    )
+    .await;
+    ok(&mut session, &format!("COPY t TO '{file}'")).await;
+    for query in [
+        "SELECT s.a.b FROM v".to_owned(),
+        "SELECT v.s.a.b FROM v WHERE s.a.b = 1 AND id = 7".to_owned(),
+        "SELECT s['a']['b'] FROM c".to_owned(),
+        "SELECT q.a.b FROM r".to_owned(),
+        format!("SELECT s.a.b FROM '{file}'"),
+    ] {
+        assert_eq!(rows(&mut session, &query).await, "1", "{query}");
+    }
+}
