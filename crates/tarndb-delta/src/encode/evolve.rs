@@ -6,6 +6,7 @@
 //! Spec: Delta PROTOCOL, "Column Mapping", "Type Widening"; docs/format/delta.md, "Schema
 //! evolution".
 
+use tarndb_table::rules::IDENTITY_START;
 use tarndb_table::schema::path::position;
 use tarndb_table::{ColumnPath, DataType, Field, NewColumn, Position};
 use tarndb_types::Uuid;
@@ -134,6 +135,15 @@ impl Draft {
             return Ok(());
         }
         self.check_unreferenced(column, "of another type")?;
+        let field = self.schema.field_at(column).map(|(_, field)| field);
+        if field.is_some_and(|field| field.metadata.contains_key(IDENTITY_START)) {
+            // Another type has no rule of this kind, and the table would take no rows any more.
+            return Err(DeltaError::ColumnInUse {
+                column: column.to_string(),
+                becomes: "of another type",
+                by: "its own rule, an identity is a BIGINT".to_owned(),
+            });
+        }
         self.widen_types()?;
         if *to == DataType::TimestampNtz {
             self.features.insert(feature::TIMESTAMP_NTZ);

@@ -41,6 +41,15 @@ pub(crate) async fn insert(
     let destination = Destination::of_table(change.txn, id, change.options).await?;
     let (destination, planned, plan) =
         plan_insert(&change.scope(), destination, insert, change.spelling).await?;
+    let looked_at = predicate.columns(&destination.schema);
+    let looked_at = looked_at.map_err(SqlError::table(&destination.name))?;
+    if let Some(column) = destination.numbered(&looked_at) {
+        // The rows get their numbers when they are written, after they were looked at.
+        return Err(SqlError::Unsupported {
+            what: format!("REPLACE WHERE with a condition on {column}, an identity column"),
+            hint: Some("compare other columns, or give the numbers".to_owned()),
+        });
+    }
     let plan = destination.prepare(plan)?;
     let stream = stream_of(change.engine, plan, &planned.spelling)?;
     let written = write(

@@ -14,7 +14,9 @@ use arrow_array::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
-use datafusion::sql::sqlparser::ast::{Query, SetExpr};
+use datafusion::sql::sqlparser::ast::{
+    Query, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+};
 use futures::{StreamExt as _, TryStreamExt as _};
 use tarndb_table::{DataFile, Deletion, Files, RowSet, TableState, Written, parquet_row_count};
 
@@ -182,6 +184,15 @@ fn over(target: &ChangeTarget, returning: &Query) -> Result<Query, SqlError> {
         return Err(internal());
     };
     select.from = changes.from;
+    for item in &mut select.projection {
+        if let SelectItem::QualifiedWildcard(kind, options) = item
+            && let SelectItemQualifiedWildcardKind::ObjectName(name) = kind
+            && name.to_string().trim_matches('"') == target.qualifier
+        {
+            // There is no other table; the engine would look for one of the whole name.
+            *item = SelectItem::Wildcard(options.clone());
+        }
+    }
     Ok(query)
 }
 

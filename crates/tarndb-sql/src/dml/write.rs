@@ -18,8 +18,8 @@ use futures::StreamExt;
 use tarndb_db::{Database, Transaction};
 use tarndb_storage::{Path, Store};
 use tarndb_table::{
-    ChangeWriter, RowRules, Schema, Supplied, TableState, TableWriter, WriteOptions, Written,
-    WrittenChange,
+    ChangeWriter, RowRules, Schema, Supplied, Supply, TableState, TableWriter, WriteOptions,
+    Written, WrittenChange,
 };
 use tarndb_types::TableId;
 
@@ -139,6 +139,17 @@ impl Destination {
             plan
         };
         Ok(Arc::new(SortExec::new(ordering, single)))
+    }
+
+    /// A column of these that takes its numbers from an identity while it is written.
+    pub(crate) fn numbered(&self, columns: &Schema) -> Option<&str> {
+        let mut fields = self.schema.fields.iter().enumerate();
+        let numbered = fields.find(|(place, field)| {
+            self.rules.is_identity(*place)
+                && self.supplied.of(*place) == Supply::Omitted
+                && columns.field(&field.name).is_some()
+        });
+        numbered.map(|(_, field)| field.name.as_str())
     }
 
     /// How its files are written.

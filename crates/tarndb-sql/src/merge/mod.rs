@@ -228,6 +228,7 @@ async fn prepare(
     })?;
     let failed = |error| translate(error, &source.spelling);
     let mut parts = Parts::of(planned.plan)?;
+    parts.check_subqueries(&clauses, &target.qualifier, &merge.source_name)?;
     let schema = &destination.schema;
     let pairs = keys::pairs(&parts.join, schema);
     let mut notices = Vec::new();

@@ -2,7 +2,8 @@
 //!
 //! Invariant: a clause without a matching row on one side sees the names of the other only; a
 //! bare name there means a column of that side, whatever the hidden side calls its own.
-//! Does not: look into subqueries, whose own tables may have the names.
+//! Does not: look into subqueries, whose own tables may have the names; what these mean is looked at
+//! when they are planned ([`Parts::check_subqueries`](super::plan::Parts)).
 //! Spec: docs/sql/merge.md, "Names".
 
 use std::collections::BTreeSet;
@@ -51,6 +52,18 @@ impl Names<'_> {
     }
 }
 
+/// A name of the side that a clause does not see.
+pub(super) fn not_there(name: &str, hidden: &str, seen: &str) -> SqlError {
+    SqlError::Engine {
+        message: format!(
+            "column {name} is not there in this clause of MERGE: no row of {hidden} matched"
+        ),
+        sqlstate: "42703",
+        kind: ErrorKind::Invalid,
+        hint: Some(format!("such a clause sees the columns of {seen} only")),
+    }
+}
+
 struct Qualifier<'a> {
     names: Names<'a>,
     sees: Sees,
@@ -89,15 +102,7 @@ impl Qualifier<'_> {
         }
         if (is_qualifier && first == hidden) || hidden_columns.contains(first) {
             let names: Vec<&str> = parts.iter().map(|ident| ident.value.as_str()).collect();
-            return Err(Box::new(SqlError::Engine {
-                message: format!(
-                    "column {} is not there in this clause of MERGE: no row of {hidden} matched",
-                    names.join(".")
-                ),
-                sqlstate: "42703",
-                kind: ErrorKind::Invalid,
-                hint: Some(format!("such a clause sees the columns of {seen} only")),
-            }));
+            return Err(Box::new(not_there(&names.join("."), hidden, seen)));
         }
         Ok(None)
     }

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DataFusionError, JoinType, Result, ScalarValue};
 use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{
@@ -23,6 +24,7 @@ use tarndb_table::Schema;
 
 use super::clause::{Act, Cell, Clause};
 use super::keys::Pair;
+use super::names::not_there;
 use super::source::PRESENT;
 use crate::dml::target::ChangeTarget;
 use crate::dml::values::assignment;
@@ -159,6 +161,66 @@ impl Parts {
             present,
         })
     }
+}
+
+impl Parts {
+    /// Looks at what subqueries of the clauses take from the joined row.
+    ///
+    /// # Errors
+    /// A column of the side of which no row matched: it would be NULL, in silence.
+    pub(super) fn check_subqueries(
+        &self,
+        clauses: &[Clause],
+        target: &str,
+        source: &str,
+    ) -> Result<(), SqlError> {
+        let mut exprs = self.exprs.iter();
+        for clause in clauses {
+            let given = |cell: &&Cell| matches!(cell, Cell::Given(_));
+            let cells = clause.cells().unwrap_or_default().iter();
+            let own = usize::from(clause.condition.is_some()) + cells.filter(given).count();
+            let (hidden, names) = match clause.when {
+                MergeWhen::Matched => (None, (target, source)),
+                MergeWhen::NotMatched => (Some(&self.join.right), (target, source)),
+                MergeWhen::NotMatchedBySource => (Some(&self.join.left), (source, target)),
+            };
+            let found = exprs.by_ref().take(own).find_map(|expr| {
+                let taken = taken_by_subqueries(expr);
+                let hidden = hidden?.schema();
+                taken.into_iter().find(|column| hidden.has_column(column))
+            });
+            if let Some(column) = found {
+                return Err(not_there(
+                    &format!("{}.{}", names.0, column.name),
+                    names.0,
+                    names.1,
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The columns that subqueries of an expression take from around them.
+fn taken_by_subqueries(expr: &Expr) -> Vec<Column> {
+    let mut taken = Vec::new();
+    let walked = expr.apply(|expr| {
+        let subquery = match expr {
+            Expr::Exists(test) => Some(&test.subquery),
+            Expr::InSubquery(test) => Some(&test.subquery),
+            Expr::SetComparison(test) => Some(&test.subquery),
+            Expr::ScalarSubquery(subquery) => Some(subquery),
+            _ => None,
+        };
+        let outer = subquery.map_or(&[][..], |subquery| &subquery.outer_ref_columns);
+        taken.extend(outer.iter().filter_map(|outer| match outer {
+            Expr::OuterReferenceColumn(_, column) => Some(column.clone()),
+            _ => None,
+        }));
+        Ok(TreeNodeRecursion::Continue)
+    });
+    debug_assert!(walked.is_ok(), "nothing in the walk fails");
+    taken
 }
 
 /// An aggregate, or something else that is not of one row.

@@ -142,13 +142,14 @@ impl Merger<'_> {
         let Some(keys) = &mut self.keys else {
             return Ok(());
         };
+        let mut schema = keys.schema();
+        // Numbers that an identity column gives are not looked for by anything.
+        if schema.fields.is_empty() {
+            return Ok(());
+        }
         let first = self.layout.first_key();
         let columns = rows.columns().iter().skip(first).take(self.layout.keys);
         let columns: Vec<ArrayRef> = columns.cloned().collect();
-        if columns.is_empty() {
-            return Ok(());
-        }
-        let mut schema = keys.schema();
         for field in &mut schema.fields {
             field.nullable = true;
         }

@@ -10,6 +10,8 @@ mod in_subquery;
 mod literal;
 mod number;
 mod sum;
+mod timestamp;
+mod truth;
 mod using;
 
 use std::sync::Arc;
@@ -32,8 +34,10 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(using::RefuseOuterUsing),
         Arc::new(in_subquery::NullInSubquery),
         Arc::new(number::DecimalMeetsDouble),
+        Arc::new(timestamp::MicrosecondTimes),
         Arc::new(TypeCoercion::new()),
         Arc::new(in_list::NullInList),
+        Arc::new(truth::TruthTests),
         Arc::new(sum::CheckedSum),
         Arc::new(arithmetic::CheckedArithmetic),
     ]

@@ -259,6 +259,7 @@ impl TableWriter {
         }
         if let Some((rules, _)) = &self.rules {
             self.written.identities = rules.identities_used();
+            self.written.empty_string_as_null |= rules.met_empty_text();
         }
         Ok(self.written)
     }

@@ -108,7 +108,11 @@ impl RowRules {
                 *column = self.fitted(rows, *place, column, length)?;
             }
         }
-        let rows = self.rebuilt(columns.clone(), supplied, count)?;
+        let mut rows = self.rebuilt(columns.clone(), supplied, count)?;
+        if let Some(emptied) = self.emptied.apply(&rows)? {
+            columns = emptied.columns().to_vec();
+            rows = emptied;
+        }
         let mut generated = false;
         for (place, rules) in &self.columns {
             if supplied.of(*place) != Supply::Omitted {

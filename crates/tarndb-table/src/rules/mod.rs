@@ -13,6 +13,7 @@
 
 mod change;
 mod column;
+mod emptied;
 mod error;
 mod fill;
 mod identity;
@@ -32,6 +33,7 @@ pub use identity::{
 pub use supplied::{Supplied, Supply};
 
 use self::column::{ColumnRules, not_evaluated};
+use self::emptied::Emptied;
 use crate::error::TableError;
 use crate::expression::Expression;
 use crate::key::row_text;
@@ -61,6 +63,8 @@ pub struct RowRules {
     marks: BTreeMap<usize, Option<i64>>,
     fingerprint: Arc<str>,
     now_micros: i64,
+    /// Partition columns in which an empty text is stored as NULL.
+    emptied: Emptied,
 }
 
 /// Tells of a rule that is not there yet.
@@ -80,7 +84,9 @@ impl RowRules {
     /// # Errors
     /// [`TableError::Rule`] for a rule that this build cannot evaluate, or that is malformed.
     pub fn of(state: &TableState, now_micros: i64) -> Result<Self, TableError> {
-        Self::new(Arc::clone(&state.schema), &state.properties, now_micros)
+        let mut rules = Self::new(Arc::clone(&state.schema), &state.properties, now_micros)?;
+        rules.emptied = Emptied::of(&state.schema, &state.partition_columns);
+        Ok(rules)
     }
 
     /// The rules that columns and properties hold; as [`Self::of`].
@@ -127,6 +133,7 @@ impl RowRules {
             columns,
             marks,
             now_micros,
+            emptied: Emptied::default(),
         };
         rules.check_references()?;
         Ok(rules)
@@ -239,6 +246,11 @@ impl RowRules {
             }
         }
         Ok(())
+    }
+
+    /// Whether rows had an empty text where it is stored as NULL.
+    pub fn met_empty_text(&self) -> bool {
+        self.emptied.was_met()
     }
 
     /// The table's columns.
