@@ -3,15 +3,12 @@
 //! Invariant: the file has the columns of the query, spelled as in the tables; the format
 //! follows from the statement, else from the file's name.
 
-use datafusion::common::config::CsvOptions;
-use datafusion::common::parsers::CompressionTypeVariant;
-use datafusion::dataframe::{DataFrame, DataFrameWriteOptions};
-use datafusion::logical_expr::col;
-use futures::StreamExt;
-
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
+use datafusion::dataframe::{DataFrame, DataFrameWriteOptions};
+use datafusion::logical_expr::col;
 
+use crate::copy_text::{CsvForm, Form, write};
 use crate::error::{SqlError, translate::translate};
 use crate::function;
 use crate::name::Spelling;
@@ -31,34 +28,36 @@ pub(crate) async fn copy(
     function::register_store(&copy.target, scope.engine, scope.storage)?;
     let format = format_of(copy)?;
     let frame = renamed(scope, &planned)?;
-    let options = DataFrameWriteOptions::new().with_single_file_output(true);
-    let path = copy.target.as_str();
-    let written = match format.as_str() {
-        "csv" => {
-            frame
-                .write_csv(path, options, Some(csv_options(copy)?))
-                .await
-        }
+    let form = match format.as_str() {
+        "csv" => Form::Csv(csv_form(copy)?),
         "json" => {
             no_options(copy)?;
-            frame.write_json(path, options, None).await
+            Form::Json
         }
         _ => {
             no_options(copy)?;
-            frame.write_parquet(path, options, None).await
+            let rows = write_parquet(frame, &copy.target, &planned.spelling).await?;
+            return Ok((rows, planned.reads));
         }
     };
-    let batches = written.map_err(|error| translate(error, &planned.spelling))?;
-    let mut rows = 0;
-    let mut batches = futures::stream::iter(batches);
-    while let Some(batch) = batches.next().await {
-        let count = batch
-            .columns()
-            .first()
-            .and_then(|c| c.as_primitive_opt::<UInt64Type>());
-        rows += count.map_or(0, |c| c.values().iter().sum::<u64>());
-    }
+    let rows = write(scope.engine, frame, &copy.target, &form, &planned.spelling).await?;
     Ok((rows, planned.reads))
+}
+
+/// Writes the rows to a file of Parquet; how many.
+async fn write_parquet(
+    frame: DataFrame,
+    target: &str,
+    spelling: &Spelling,
+) -> Result<u64, SqlError> {
+    let options = DataFrameWriteOptions::new().with_single_file_output(true);
+    let written = frame.write_parquet(target, options, None).await;
+    let batches = written.map_err(|error| translate(error, spelling))?;
+    let counts = batches.iter().filter_map(|batch| {
+        let column = batch.columns().first()?;
+        column.as_primitive_opt::<UInt64Type>()
+    });
+    Ok(counts.map(|c| c.values().iter().sum::<u64>()).sum())
 }
 
 fn renamed(scope: &Scope<'_>, planned: &Planned) -> Result<DataFrame, SqlError> {
@@ -163,15 +162,12 @@ fn format_of(copy: &Copy) -> Result<String, SqlError> {
     }
 }
 
-fn csv_options(copy: &Copy) -> Result<CsvOptions, SqlError> {
-    let mut csv = CsvOptions {
-        has_header: Some(true),
-        ..Default::default()
-    };
-    csv.compression = if copy.target.to_lowercase().ends_with(".gz") {
-        CompressionTypeVariant::GZIP
-    } else {
-        CompressionTypeVariant::UNCOMPRESSED
+fn csv_form(copy: &Copy) -> Result<CsvForm, SqlError> {
+    let mut csv = CsvForm {
+        header: true,
+        delimiter: ',',
+        quote: '"',
+        null_text: String::new(),
     };
     for (name, value) in &copy.options {
         let refuse = |reason: &str| SqlError::Setting {
@@ -181,11 +177,11 @@ fn csv_options(copy: &Copy) -> Result<CsvOptions, SqlError> {
         match (name.as_str(), value.as_bytes()) {
             ("header", _) => {
                 let header = value.to_lowercase();
-                csv.has_header = Some(header.parse().map_err(|_| refuse("takes true or false"))?);
+                csv.header = header.parse().map_err(|_| refuse("takes true or false"))?;
             }
-            ("delimiter" | "delim" | "sep", [byte]) => csv.delimiter = *byte,
-            ("quote", [byte]) => csv.quote = *byte,
-            ("null" | "nullstr", _) => csv.null_value = Some(value.clone()),
+            ("delimiter" | "delim" | "sep", [byte]) => csv.delimiter = char::from(*byte),
+            ("quote", [byte]) => csv.quote = char::from(*byte),
+            ("null" | "nullstr", _) => csv.null_text.clone_from(value),
             ("delimiter" | "delim" | "sep" | "quote", _) => {
                 return Err(refuse("takes one character of one byte"));
             }

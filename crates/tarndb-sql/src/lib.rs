@@ -15,6 +15,7 @@ mod catalog;
 mod clone;
 mod copy;
 mod copy_from;
+mod copy_text;
 mod ddl;
 mod dml;
 mod engine;

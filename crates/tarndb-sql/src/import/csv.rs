@@ -1,11 +1,11 @@
 //! CSV: every value is read as text, then cast, so that an error can name line and column.
 //!
-//! Invariant: lines are counted as an editor counts them, line breaks inside quotes included.
+//! Invariant: lines are counted as an editor counts them, line breaks inside quotes included. A
+//! text column takes what stands in quotes as it is, also the empty text and the text of NULL.
+//! Spec: docs/sql/insert.md, "Copy from".
 
-use std::io::Read;
 use std::sync::Arc;
 
-use arrow::compute::{CastOptions, cast_with_options};
 use arrow::csv::ReaderBuilder;
 use arrow::csv::reader::Format as CsvFormat;
 use arrow_array::cast::AsArray;
@@ -14,9 +14,10 @@ use arrow_schema::{ArrowError, DataType as ArrowType, Field as ArrowField, Schem
 use tarndb_table::{DataType, Field};
 
 use crate::error::{FileValueError, SqlError};
-use crate::import::quotes::Quotes;
+use crate::import::quotes::{self, Quotes};
 use crate::import::source::{BATCH_ROWS, Mapping, Reading, Source, batch_of};
 use crate::import::stream::Sink;
+use crate::import::text::{cast, first_lost, no_such};
 
 /// Names of the columns: those of the header, else `column1`, `column2`, ..
 pub(super) fn column_names(
@@ -45,8 +46,8 @@ pub(super) fn column_names(
     Ok(names.collect())
 }
 
-/// Reads all values of a file as text, batch by batch; the second argument of `see` is the
-/// line on which the batch begins.
+/// Reads all values of a file as marked text (see [`quotes::value_of`]), batch by batch; the
+/// second argument of `see` is the line on which the batch begins.
 pub(super) fn read_text(
     source: &Source,
     names: &[String],
@@ -58,13 +59,13 @@ pub(super) fn read_text(
         .iter()
         .map(|name| ArrowField::new(name, ArrowType::Utf8, true));
     let schema = Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()));
-    let bytes: Box<dyn Read + Send> =
-        Box::new(Quotes::new(source.bytes()?, source.delimiter(delimiter)));
+    let delimiter = source.delimiter(delimiter);
+    let bytes = Quotes::new(source.bytes()?, delimiter, names.len(), header);
     let mut reader = ReaderBuilder::new(schema)
         .with_header(header)
-        .with_delimiter(source.delimiter(delimiter))
+        .with_delimiter(delimiter)
         .with_batch_size(BATCH_ROWS)
-        .build(bytes)
+        .build_buffered(bytes)
         .map_err(|error| source.failed(reason(&error)))?;
     let mut line = if header { 2 } else { 1 };
     for batch in &mut reader {
@@ -163,17 +164,9 @@ impl Column<'_> {
             });
         }
         let text = self.text(null_text)?;
-        let options = CastOptions {
-            safe: true,
-            ..CastOptions::default()
-        };
-        let cast = cast_with_options(&text, target, &options)
-            .map_err(|error| self.source.failed(reason(&error)))?;
-        let lost = |row: &usize| text.is_valid(*row) && cast.is_null(*row);
-        if cast.null_count() > text.null_count()
-            && let Some(row) = (0..text.len()).find(lost)
-        {
-            let reason = format!("the value is no {}", self.field.data_type);
+        let cast = cast(&text, target).map_err(|error| self.source.failed(reason(&error)))?;
+        if let Some(row) = first_lost(&text, &cast) {
+            let reason = no_such(&self.field.data_type);
             return Err(self.wrong(row, text.value(row), reason));
         }
         if !self.field.nullable && cast.null_count() > 0 {
@@ -193,10 +186,11 @@ impl Column<'_> {
         let column = column.ok_or(SqlError::Internal {
             context: "reading a CSV column",
         })?;
-        Ok(column
-            .iter()
-            .map(|value| value_of(value, null_text))
-            .collect())
+        let value = match self.field.data_type {
+            DataType::String | DataType::Binary => text_of,
+            _ => value_of,
+        };
+        Ok(column.iter().map(|v| value(v, null_text)).collect())
     }
 
     fn wrong(&self, row: usize, value: &str, reason: String) -> SqlError {
@@ -210,9 +204,18 @@ impl Column<'_> {
     }
 }
 
-/// What a value of the file means. The reader gives the empty value as `None`.
-pub(super) fn value_of<'a>(value: Option<&'a str>, null_text: Option<&str>) -> Option<&'a str> {
-    value.filter(|value| Some(*value) != null_text)
+/// What a marked value means to a column that is no text: nothing, in quotes or not, is NULL.
+pub(super) fn value_of<'a>(marked: Option<&'a str>, null_text: Option<&str>) -> Option<&'a str> {
+    let (value, _) = quotes::value_of(marked?);
+    (!value.is_empty() && Some(value) != null_text).then_some(value)
+}
+
+/// What a marked value means to a text column: in quotes it is never NULL.
+fn text_of<'a>(marked: Option<&'a str>, null_text: Option<&str>) -> Option<&'a str> {
+    match quotes::value_of(marked?) {
+        (value, true) => Some(value),
+        (_, false) => value_of(marked, null_text),
+    }
 }
 
 /// What the reader says of a broken line, with the file and the line.

@@ -8,10 +8,13 @@
 mod csv;
 mod infer;
 mod json;
+mod nested;
+mod number;
 mod parquet_file;
 mod quotes;
 mod source;
 mod stream;
+mod text;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -229,3 +229,163 @@ async fn a_bucket_that_cannot_be_used_is_told_each_time() {
         }
     }
 }
+
+#[tokio::test]
+async fn values_of_json_arrive_unchanged_or_not_at_all() {
+    const WIDE: &str = "CREATE TABLE t (id INT, s TEXT, n DECIMAL(5,2), d DATE, b BOOLEAN,
+        big BIGINT, ts TIMESTAMP, f REAL, l INT[], o STRUCT<a BIGINT, n DECIMAL(5,2)>)";
+    let (_guard, path) = folder();
+    let mut session = setup(WIDE).await;
+    for (value, column, says) in [
+        ("{\"id\":1.5}", "column=id", "1.5"),
+        ("{\"id\":-2.9}", "column=id", "-2.9"),
+        ("{\"id\":2147483648}", "column=id", "2147483648"),
+        ("{\"id\":true}", "column=id", "true"),
+        ("{\"id\":\"1.5\"}", "column=id", "1.5"),
+        ("{\"big\":9223372036854775808.0}", "column=big", "long"),
+        ("{\"d\":1}", "column=d ", "date"),
+        ("{\"d\":\"x\"}", "column=d ", "x"),
+        ("{\"ts\":1}", "column=ts", "timestamp"),
+        ("{\"b\":1}", "column=b ", "boolean"),
+        ("{\"n\":1000}", "column=n", "1000"),
+        ("{\"n\":999.995}", "column=n", "decimal(5,2)"),
+        ("{\"f\":1e39}", "column=f", "1e39"),
+        ("{\"s\":1}", "column=s", "string"),
+        ("{\"s\":{}}", "column=s", "string"),
+        ("{\"id\":1,\"id\":2}", "column=id", "twice"),
+        ("{\"id\":1,\"ID\":1}", "column=ID", "twice"),
+        ("{\"l\":[1,2.5]}", "column=l", "integer"),
+        ("{\"o\":{\"a\":-9223372036854775809}}", "column=o", "long"),
+        ("{\"o\":{\"a\":1,\"A\":2}}", "column=o", "twice"),
+        ("{\"o\":{\"c\":1}}", "column=o", "no field c"),
+        ("{\"o\":{\"n\":1000}}", "line=3", ""),
+        ("[1]", "line=3", "object"),
+    ] {
+        write(&path, "w.json", &format!("{{\"id\":7}}\n\n{value}\n"));
+        let error = err(&mut session, &format!("COPY t FROM '{path}/w.json'")).await;
+        let text = chain(&error);
+        assert_eq!(error.sqlstate(), "22P02", "{value}: {text}");
+        assert!(text.contains("line=3"), "{value}: {text}");
+        assert!(text.contains(column), "{value}: {text}");
+        assert!(text.contains(says), "{value}: {text}");
+    }
+    assert_eq!(rows(&mut session, "SELECT count(*) FROM t").await, "0");
+    write(
+        &path,
+        "r.json",
+        "{\"id\":5.0,\"n\":1.999,\"big\":9007199254740993.0,\"d\":\"2024-01-02\",\"b\":true}\n\
+         {\"id\":1e3,\"n\":-1.005,\"big\":-9223372036854775808,\"f\":1e2,\"s\":\"\\u00e9\\\"\"}\n\
+         {\"id\":\"2000\",\"n\":\"1.235\",\"l\":[1,2.0,null],\"o\":{\"A\":9007199254740993,\"n\":1.999}}\n",
+    );
+    ok(&mut session, &format!("COPY t FROM '{path}/r.json'")).await;
+    let first = "SELECT id, n, big, d, b, f, s FROM t ORDER BY id";
+    assert_eq!(
+        rows(&mut session, first).await,
+        "5|2.00|9007199254740993|2024-01-02|true|NULL|NULL; \
+         1000|-1.01|-9223372036854775808|NULL|NULL|100.0|é\"; \
+         2000|1.24|NULL|NULL|NULL|NULL|NULL"
+    );
+    let nested = "SELECT l[2], l[3], o.a, o.n FROM t WHERE id = 2000";
+    assert_eq!(
+        rows(&mut session, nested).await,
+        "2|NULL|9007199254740993|2.00"
+    );
+}
+
+#[tokio::test]
+async fn csv_tells_the_empty_text_from_null() {
+    let (_guard, path) = folder();
+    let mut session = setup(
+        "CREATE TABLE t (id INT, s TEXT);
+         INSERT INTO t VALUES (1, ''), (2, NULL), (3, 'NA'), (4, ' a'), (5, 'x,\"y\"\nz'), (NULL, '\u{1}\u{2}'), (7, '\u{2}');
+         CREATE TABLE one (s TEXT);
+         INSERT INTO one VALUES (''), (NULL), (NULL), ('x'), (NULL)",
+    )
+    .await;
+    let all = "SELECT *, s IS NULL FROM t ORDER BY id";
+    let before = rows(&mut session, all).await;
+    for (name, options) in [
+        ("es.csv", ""),
+        ("es.csv.gz", ""),
+        ("es.csv", "(NULL 'NA')"),
+        ("es.csv", "(NULL '7', HEADER false)"),
+        ("es.csv", "(DELIMITER ';')"),
+    ] {
+        let copy = format!("COPY t TO '{path}/{name}' {options}; DELETE FROM t");
+        ok(&mut session, &copy).await;
+        let copy = format!("COPY t FROM '{path}/{name}' {options}");
+        if options.contains('7') {
+            // A number in quotes may be NULL still: only texts are told apart.
+            ok(&mut session, &copy).await;
+            ok(&mut session, "UPDATE t SET id = 7 WHERE s = '\u{2}'").await;
+        } else {
+            ok(&mut session, &copy).await;
+        }
+        assert_eq!(rows(&mut session, all).await, before, "{name} {options}");
+    }
+    ok(
+        &mut session,
+        &format!("COPY t TO '{path}/es.csv' (NULL 'NA')"),
+    )
+    .await;
+    let text = std::fs::read_to_string(format!("{path}/es.csv")).unwrap();
+    for line in [
+        "id,s\n",
+        "\n1,\"\"\n",
+        "\n2,NA\n",
+        "\n3,\"NA\"\n",
+        "\n4, a\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let copy = format!("COPY one TO '{path}/one.csv'; DELETE FROM one");
+    ok(&mut session, &copy).await;
+    let copy = format!("COPY one FROM '{path}/one.csv'");
+    assert_eq!(count(&mut session, &copy).await, 5);
+    let counts = "SELECT count(*), count(s), max(s), min(s) = '' FROM one";
+    assert_eq!(rows(&mut session, counts).await, "5|2|x|true");
+    // Nothing in quotes is still NULL where there is no empty value.
+    write(&path, "n.csv", "id,s\n\"\",\"\"\n");
+    ok(
+        &mut session,
+        &format!("DELETE FROM t; COPY t FROM '{path}/n.csv'"),
+    )
+    .await;
+    let found = rows(&mut session, "SELECT id, s = '' FROM t").await;
+    assert_eq!(found, "NULL|true");
+    let error = err(
+        &mut session,
+        &format!("COPY t TO '{path}/e.csv' (NULL ',')"),
+    )
+    .await;
+    assert_eq!(error.sqlstate(), "22023", "{}", chain(&error));
+}
+
+#[tokio::test]
+async fn json_refuses_numbers_that_it_does_not_have() {
+    let (_guard, path) = folder();
+    let mut session = setup("CREATE TABLE t (id INT, f DOUBLE)").await;
+    ok(&mut session, "INSERT INTO t VALUES (1, 0.5), (2, NULL)").await;
+    for query in [
+        "SELECT id, CAST('NaN' AS DOUBLE) AS f FROM t",
+        "SELECT id, CAST('-inf' AS REAL) AS f FROM t",
+        "SELECT id, [f, CAST('inf' AS DOUBLE)] AS f FROM t",
+    ] {
+        let error = err(&mut session, &format!("COPY ({query}) TO '{path}/x.json'")).await;
+        let text = chain(&error);
+        assert_eq!(error.sqlstate(), "0A000", "{query}: {text}");
+        assert!(text.contains("column f"), "{query}: {text}");
+        assert!(
+            !std::path::Path::new(&format!("{path}/x.json")).exists(),
+            "{query}"
+        );
+        ok(
+            &mut session,
+            &format!("COPY ({query}) TO '{path}/x.parquet'"),
+        )
+        .await;
+    }
+    ok(&mut session, &format!("COPY t TO '{path}/x.json'")).await;
+    let text = std::fs::read_to_string(format!("{path}/x.json")).unwrap();
+    assert_eq!(text, "{\"id\":1,\"f\":0.5}\n{\"id\":2}\n");
+}
