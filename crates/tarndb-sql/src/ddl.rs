@@ -25,6 +25,7 @@ use crate::parser::{AlterAction, ColumnDef, CreateTable, Statement, TableName};
 use crate::primary_key::property_of_new;
 use crate::query::{Planned, output_schema};
 use crate::rule::{add_rule, constraint_properties};
+use crate::types::{LEVELS_MAX, levels, too_nested};
 
 /// Options of CREATE TABLE by their short names, and the properties they stand for.
 const OPTIONS: &[(&str, &str)] = &[
@@ -313,6 +314,7 @@ impl Change<'_> {
             }
         };
         schema.validate().map_err(SqlError::table(&create.name))?;
+        refuse_nested(&schema)?;
         let partition_columns = create
             .partition_columns
             .iter()
@@ -525,5 +527,19 @@ mod tests {
         );
         assert!(of("deletion_vectors", "maybe").is_err());
         assert!(of("target_file_size", "huge").is_err());
+    }
+}
+
+/// A query can give a type that nests deeper than one that is written.
+fn refuse_nested(schema: &Schema) -> Result<(), SqlError> {
+    let deep = |field: &&Field| levels(&field.data_type) > LEVELS_MAX;
+    match schema.fields.iter().find(deep) {
+        None => Ok(()),
+        Some(field) => Err(SqlError::Engine {
+            message: format!("column {}: {}", field.name, too_nested()),
+            sqlstate: "42P16",
+            kind: tarndb_db::ErrorKind::Invalid,
+            hint: None,
+        }),
     }
 }

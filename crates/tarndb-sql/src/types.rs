@@ -16,6 +16,30 @@ use crate::error::SqlError;
 use crate::name;
 use crate::parser::parse_type;
 
+/// How deep types may nest. A table keeps its schema as JSON, which no reader takes with more than
+/// 127 brackets inside each other.
+pub(crate) const LEVELS_MAX: usize = 100;
+/// What a struct counts for: it has three brackets in a schema, an array or map one.
+pub(crate) const STRUCT_LEVELS: usize = 3;
+
+/// How deep a type nests.
+pub(crate) fn levels(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Array { element, .. } => 1 + levels(element),
+        DataType::Map { key, value, .. } => 1 + levels(key).max(levels(value)),
+        DataType::Struct(fields) => {
+            let inside = fields.iter().map(|field| levels(&field.data_type));
+            STRUCT_LEVELS + inside.max().unwrap_or(0)
+        }
+        _ => 0,
+    }
+}
+
+/// What is said of a type that nests deeper than [`LEVELS_MAX`].
+pub(crate) fn too_nested() -> String {
+    format!("a type nests deeper than {LEVELS_MAX} levels (a STRUCT counts as {STRUCT_LEVELS})")
+}
+
 /// What a type name means.
 pub(crate) enum Named {
     /// This type.

@@ -10,8 +10,10 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Whit
 use crate::error::SqlError;
 use crate::name::fold;
 use crate::parser::ast::TableName;
+use crate::parser::depth;
 use crate::parser::dialect::TarnDialect;
 use crate::parser::source::Source;
+use crate::types::{LEVELS_MAX, too_nested};
 
 /// How deep expressions may nest.
 const RECURSION_LIMIT: usize = 200;
@@ -79,6 +81,10 @@ pub(crate) struct Cursor<'a> {
     source: &'a Source<'a>,
     tokens: Vec<TokenWithSpan>,
     at: usize,
+    /// Whether the tokens from here on are known to be no tree too deep.
+    is_measured: bool,
+    /// How deep the type that is being read stands in others.
+    type_levels: usize,
 }
 
 impl<'a> Cursor<'a> {
@@ -88,6 +94,8 @@ impl<'a> Cursor<'a> {
             source,
             tokens,
             at: 0,
+            is_measured: false,
+            type_levels: 0,
         }
     }
 
@@ -182,6 +190,27 @@ impl<'a> Cursor<'a> {
         } else {
             Err(self.expected(&format!("'{token}'")))
         }
+    }
+
+    /// Reads the part of a type that stands `levels` deeper.
+    pub(crate) fn inside_type<T>(
+        &mut self,
+        levels: usize,
+        read: impl FnOnce(&mut Self) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        self.fits_type(levels)?;
+        self.type_levels += levels;
+        let value = read(self);
+        self.type_levels -= levels;
+        value
+    }
+
+    /// Refuses a type that would stand `levels` deeper than the present one, when that is too deep.
+    pub(crate) fn fits_type(&self, levels: usize) -> Result<(), SqlError> {
+        if self.type_levels + levels <= LEVELS_MAX {
+            return Ok(());
+        }
+        Err(self.error(too_nested()))
     }
 
     /// Moves over a closing angle bracket, also one of several that the tokenizer took for one
@@ -334,6 +363,10 @@ impl<'a> Cursor<'a> {
         read: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>,
     ) -> Result<T, SqlError> {
         let rest = self.tokens.get(self.at..).unwrap_or_default();
+        if !self.is_measured {
+            depth::check(rest)?;
+            self.is_measured = true;
+        }
         let dialect = TarnDialect::default();
         let mut folded: Vec<TokenWithSpan> = rest.iter().map(fold_token).collect();
         blank_for(&mut folded);
@@ -375,6 +408,7 @@ impl<'a> Cursor<'a> {
             self.expect_end()?;
         }
         self.tokens.extend(rest);
+        self.is_measured = false;
         value
     }
 

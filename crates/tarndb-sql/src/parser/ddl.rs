@@ -12,6 +12,56 @@ use crate::parser::cursor::Cursor;
 use crate::parser::rule::Constraints;
 use crate::parser::{alter, clone, dml, rule, types};
 
+/// What other databases create.
+const OTHERS: &[&str] = &[
+    "access",
+    "aggregate",
+    "cast",
+    "catalog",
+    "collation",
+    "constraint",
+    "conversion",
+    "domain",
+    "event",
+    "extension",
+    "external",
+    "foreign",
+    "fulltext",
+    "function",
+    "global",
+    "group",
+    "index",
+    "language",
+    "local",
+    "macro",
+    "materialized",
+    "operator",
+    "persistent",
+    "policy",
+    "procedure",
+    "publication",
+    "recursive",
+    "role",
+    "rule",
+    "secret",
+    "sequence",
+    "server",
+    "spatial",
+    "statistics",
+    "subscription",
+    "synonym",
+    "temp",
+    "temporary",
+    "text",
+    "transient",
+    "trigger",
+    "type",
+    "unique",
+    "unlogged",
+    "user",
+    "virtual",
+];
+
 /// A statement of this module; the cursor stands on its first word.
 pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if cursor.word("truncate") {
@@ -49,6 +99,10 @@ pub(crate) fn statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     }
     Err(match cursor.peek() {
         Token::EOF => cursor.expected("TABLE or SCHEMA"),
+        // Another database's statement is named so; a word that is none may be mistyped.
+        Token::Word(word) if !OTHERS.contains(&word.value.to_lowercase().as_str()) => {
+            cursor.expected("TABLE, SCHEMA, VIEW or TAG")
+        }
         token => {
             let what = format!("CREATE {}", token.to_string().to_uppercase());
             cursor.unsupported(&what, "tables, schemas, views and tags can be created")

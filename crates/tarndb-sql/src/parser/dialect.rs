@@ -1,7 +1,7 @@
 //! The dialect of the engine's part of the grammar: PostgreSQL's, with a few doors opened.
 //!
-//! Invariant: whatever PostgreSQL's dialect accepts is accepted here; `dialect()` answers with
-//! PostgreSQL's type, because the engine's parser asks for it by type. The operand of
+//! Invariant: whatever PostgreSQL's dialect accepts is accepted here, but for `f('name' VALUE x)`,
+//! which no function takes; `dialect()` answers with PostgreSQL's type, because the engine's parser asks for it by type. The operand of
 //! `IS DISTINCT FROM` ends where PostgreSQL ends it; the engine's parser takes all that follows.
 //! Does not: parse statements; that is the rest of this module.
 
@@ -89,7 +89,6 @@ impl Dialect for TarnDialect {
         supports_factorial_operator,
         supports_bitwise_shift_operators,
         supports_named_fn_args_with_colon_operator,
-        supports_named_fn_args_with_expr_name,
         supports_nested_comments,
         supports_string_escape_constant,
         supports_numeric_literal_underscores,
@@ -98,6 +97,12 @@ impl Dialect for TarnDialect {
         supports_interval_options,
         supports_comma_separated_trim,
     );
+
+    // With a whole expression for a name, every argument is read twice, and those inside it
+    // twice again: time doubles with each level. Names of arguments are words here.
+    fn supports_named_fn_args_with_expr_name(&self) -> bool {
+        false
+    }
 
     fn support_map_literal_syntax(&self) -> bool {
         true

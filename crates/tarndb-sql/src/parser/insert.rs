@@ -105,6 +105,10 @@ fn condition(cursor: &mut Cursor<'_>, overwrite: bool) -> Result<Expr, SqlError>
 
 /// The query up to ON CONFLICT, RETURNING or the end.
 fn before_tail(cursor: &mut Cursor<'_>) -> Result<Box<Query>, SqlError> {
+    let begins = cursor.at_any(&["select", "with", "values", "table", "from"]);
+    if !begins && cursor.peek() != &Token::LParen {
+        return Err(cursor.expected("VALUES, SELECT or another query"));
+    }
     let is_tail = |c: &Cursor<'_>, ahead: usize| {
         c.at_word_ahead(ahead, "returning")
             || (c.at_word_ahead(ahead, "on") && c.at_word_ahead(ahead + 1, "conflict"))

@@ -12,6 +12,7 @@ mod clone;
 mod copy;
 mod cursor;
 mod ddl;
+mod depth;
 mod dialect;
 mod dml;
 mod insert;

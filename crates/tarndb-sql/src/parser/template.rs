@@ -275,7 +275,7 @@ fn preparable(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
     if cursor.at_any(PREPARABLE) || cursor.peek() == &Token::LParen {
         return Ok(());
     }
-    Err(cursor.expected("SELECT, INSERT, UPDATE, DELETE or MERGE, which can be prepared,"))
+    Err(cursor.expected("SELECT, INSERT, UPDATE, DELETE or MERGE (these can be prepared)"))
 }
 
 fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<Argument>, SqlError> {

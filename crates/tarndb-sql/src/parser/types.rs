@@ -9,7 +9,7 @@ use tarndb_table::{DataType, Field};
 use crate::error::SqlError;
 use crate::parser::cursor::Cursor;
 use crate::parser::source::Source;
-use crate::types::{self, Named};
+use crate::types::{self, Named, STRUCT_LEVELS};
 
 /// A type written alone, as the engine's parser prints it; `None` when it is not one of ours.
 pub(crate) fn parse_type(text: &str) -> Option<DataType> {
@@ -30,7 +30,11 @@ pub(crate) fn declared(cursor: &mut Cursor<'_>) -> Result<(DataType, Option<Stri
         Token::Word(_) => base_type(cursor)?,
         _ => return Err(cursor.expected("a type")),
     };
+    let mut levels = None;
     while cursor.peek() == &Token::LBracket {
+        let deeper = levels.unwrap_or_else(|| types::levels(&data_type)) + 1;
+        cursor.fits_type(deeper)?;
+        levels = Some(deeper);
         cursor.skip();
         if let Token::Number(..) = cursor.peek() {
             cursor.skip();
@@ -53,15 +57,15 @@ fn base_type(cursor: &mut Cursor<'_>) -> Result<(DataType, Option<String>), SqlE
     if cursor.at_word("array") || cursor.at_word("list") {
         cursor.skip();
         let close = open_bracket(cursor)?;
-        let element = data_type(cursor)?;
+        let element = cursor.inside_type(1, data_type)?;
         close_bracket(cursor, close)?;
         return Ok((array_of(element), None));
     }
     if cursor.word("map") {
         let close = open_bracket(cursor)?;
-        let key = data_type(cursor)?;
+        let key = cursor.inside_type(1, data_type)?;
         cursor.expect(&Token::Comma)?;
-        let value = data_type(cursor)?;
+        let value = cursor.inside_type(1, data_type)?;
         close_bracket(cursor, close)?;
         let map = DataType::Map {
             key: Box::new(key),
@@ -73,9 +77,9 @@ fn base_type(cursor: &mut Cursor<'_>) -> Result<(DataType, Option<String>), SqlE
     if cursor.at_word("struct") || cursor.at_word("row") {
         cursor.skip();
         let close = open_bracket(cursor)?;
-        let mut fields = vec![struct_field(cursor)?];
+        let mut fields = vec![cursor.inside_type(STRUCT_LEVELS, struct_field)?];
         while cursor.token(&Token::Comma) {
-            fields.push(struct_field(cursor)?);
+            fields.push(cursor.inside_type(STRUCT_LEVELS, struct_field)?);
         }
         close_bracket(cursor, close)?;
         return Ok((DataType::Struct(fields), None));

@@ -37,7 +37,8 @@ impl AnalyzerRule for CheckedArithmetic {
 }
 
 fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let is_integer = |expr: &Expr| expr.get_type(schema).is_ok_and(|t| t.is_integer());
+    let is_integer =
+        |expr: &Expr| is_checked(expr) || expr.get_type(schema).is_ok_and(|t| t.is_integer());
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let checked = match op {
@@ -52,7 +53,8 @@ fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                     })));
                 }
             };
-            if is_integer(&left) && is_integer(&right) {
+            // The short side of a chain first: the other may be long.
+            if is_integer(&right) && is_integer(&left) {
                 return Ok(Transformed::yes(checked.call(vec![*left, *right])));
             }
             Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr {
@@ -66,6 +68,12 @@ fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         expr => Ok(Transformed::no(expr)),
     }
+}
+
+/// Whether this is what the rule has made: an integer then, and the engine, which asks all that is
+/// below for its type and name, need not be asked at each link of a chain.
+fn is_checked(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<Function>())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

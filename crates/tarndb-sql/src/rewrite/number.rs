@@ -15,8 +15,8 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{InSubquery, ScalarFunction, SetComparison};
 use datafusion::logical_expr::{
-    Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Subquery, Values, cast, lit,
-    type_coercion::binary::type_union_resolution,
+    BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
+    Values, cast, lit, type_coercion::binary::type_union_resolution,
 };
 use datafusion::optimizer::AnalyzerRule;
 
@@ -126,6 +126,9 @@ fn approximate(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         both.next().zip(both.next())
     };
     Ok(Transformed::yes(match expr {
+        Expr::BinaryExpr(binary) if !may_meet(&binary, schema) => {
+            return Ok(Transformed::no(Expr::BinaryExpr(binary)));
+        }
         Expr::BinaryExpr(mut binary) => {
             if let Some((left, right)) = pair(binary.left.clone(), binary.right.clone()) {
                 (binary.left, binary.right) = (left, right);
@@ -181,6 +184,17 @@ fn approximate(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         expr => return Ok(Transformed::no(expr)),
     }))
+}
+
+/// Whether decimals and floats can meet in an operator. Asks no more of a chain than it must: the
+/// type of its long side, the left one, is all that is below.
+fn may_meet(binary: &BinaryExpr, schema: &DFSchema) -> bool {
+    let of_others = binary.op.is_logic_operator() || binary.op == Operator::StringConcat;
+    !of_others
+        && binary
+            .right
+            .get_type(schema)
+            .is_ok_and(|right| right.is_decimal() || is_float(&right))
 }
 
 fn branches(
