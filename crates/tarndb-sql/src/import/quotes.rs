@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, columns: usize, expected: Result<&str, u64>) {
+    fn check(text: &str, columns: usize, expected: std::result::Result<&str, u64>) {
         let mut out = String::new();
         let read = Quotes::new(text.as_bytes(), b',', columns, true).read_to_string(&mut out);
         match (read, expected) {

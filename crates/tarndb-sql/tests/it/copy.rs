@@ -282,7 +282,7 @@ async fn values_of_json_arrive_unchanged_or_not_at_all() {
     assert_eq!(
         rows(&mut session, first).await,
         "5|2.00|9007199254740993|2024-01-02|true|NULL|NULL; \
-         1000|-1.01|-9223372036854775808|NULL|NULL|100.0|é\"; \
+         1000|-1.01|-9223372036854775808|NULL|NULL|100.0|\u{e9}\"; \
          2000|1.24|NULL|NULL|NULL|NULL|NULL"
     );
     let nested = "SELECT l[2], l[3], o.a, o.n FROM t WHERE id = 2000";
