@@ -76,7 +76,7 @@ async fn write_rows(
         reason: error.to_string(),
     };
     let mut packed = match target.to_lowercase().ends_with(".gz") {
-        true => Packed::Gzip(GzEncoder::new(Vec::new(), Compression::default())),
+        true => Packed::Gzip(Box::new(GzEncoder::new(Vec::new(), Compression::default()))),
         false => Packed::Plain(Vec::new()),
     };
     let schema = frame.schema().as_arrow().clone();
@@ -117,7 +117,7 @@ async fn put(writer: &mut BufWriter, bytes: Vec<u8>, spelling: &Spelling) -> Res
 /// Bytes on their way, packed where the name of the file says so.
 enum Packed {
     Plain(Vec<u8>),
-    Gzip(GzEncoder<Vec<u8>>),
+    Gzip(Box<GzEncoder<Vec<u8>>>),
 }
 
 impl Packed {
@@ -133,7 +133,7 @@ impl Packed {
     fn finish(self) -> std::io::Result<Vec<u8>> {
         match self {
             Self::Plain(bytes) => Ok(bytes),
-            Self::Gzip(encoder) => encoder.finish(),
+            Self::Gzip(encoder) => (*encoder).finish(),
         }
     }
 }

@@ -496,6 +496,20 @@ fn property_value(name: &str, key: &str, value: &str) -> Result<String, SqlError
     }
 }
 
+/// A query can give a type that nests deeper than one that is written.
+fn refuse_nested(schema: &Schema) -> Result<(), SqlError> {
+    let deep = |field: &&Field| levels(&field.data_type) > LEVELS_MAX;
+    match schema.fields.iter().find(deep) {
+        None => Ok(()),
+        Some(field) => Err(SqlError::Engine {
+            message: format!("column {}: {}", field.name, too_nested()),
+            sqlstate: "42P16",
+            kind: tarndb_db::ErrorKind::Invalid,
+            hint: None,
+        }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -527,19 +541,5 @@ mod tests {
         );
         assert!(of("deletion_vectors", "maybe").is_err());
         assert!(of("target_file_size", "huge").is_err());
-    }
-}
-
-/// A query can give a type that nests deeper than one that is written.
-fn refuse_nested(schema: &Schema) -> Result<(), SqlError> {
-    let deep = |field: &&Field| levels(&field.data_type) > LEVELS_MAX;
-    match schema.fields.iter().find(deep) {
-        None => Ok(()),
-        Some(field) => Err(SqlError::Engine {
-            message: format!("column {}: {}", field.name, too_nested()),
-            sqlstate: "42P16",
-            kind: tarndb_db::ErrorKind::Invalid,
-            hint: None,
-        }),
     }
 }

@@ -163,9 +163,7 @@ impl Near<'_> {
                     .and_then(|at| self.tokens.get(at))
                     .map(|token| &token.token);
                 matches!(token, Some(Token::Comma | Token::Period))
-                    || ["select", "distinct", "all"]
-                        .iter()
-                        .any(|word| first(&word))
+                    || ["select", "distinct", "all"].iter().any(first)
             }
             token => is_operand(token) || matches!(token, Token::LParen | Token::LBracket),
         }
