@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/interop")
 from arguments import arguments  # noqa: E402
 
 DELETED, UPDATED = "a % 100 = 7", "a % 100 = 8"
-# Both hold for floats to the last digit: counts and sums of integers.
+# Counts and sums of integers: no peer may differ in a digit.
 CHECKED = ("SELECT count(*) AS n, sum(id) AS ids, sum(a) AS a, sum(CASE WHEN x >= 1 THEN 1 ELSE 0 END) AS updated, "
            "count(DISTINCT id) AS keys FROM {}")
 PEERS = ("tarndb", "ducklake", "pylance", "deltalake")
